@@ -1,6 +1,6 @@
 """The Python stubs of both services, generated from proto/ when the tests start.
 
-v1 is dfsmr/v1/runner.proto, schedule is schedule.proto beside it, agent is agent.proto, package is package.proto, view is view.proto; original is dfsmr.proto, the service of the original dfsmr.
+v1 is dfsmr/v1/runner.proto, schedule is schedule.proto beside it, agent is agent.proto, package is package.proto, view is view.proto, cluster is cluster.proto; original is dfsmr.proto, the service of the original dfsmr.
 """
 import atexit
 import pathlib
@@ -23,7 +23,7 @@ def _generate():
         ["protoc", "-I", str(PROTO), f"--python_out={folder}", f"--grpc_python_out={folder}",
          f"--plugin=protoc-gen-grpc_python={plugin}", "dfsmr.proto", "dfsmr/v1/runner.proto",
          "dfsmr/v1/admin.proto", "dfsmr/v1/schedule.proto", "dfsmr/v1/agent.proto",
-         "dfsmr/v1/package.proto", "dfsmr/v1/view.proto"],
+         "dfsmr/v1/package.proto", "dfsmr/v1/view.proto", "dfsmr/v1/cluster.proto"],
         check=True)
     sys.path.insert(0, folder)
 
@@ -36,6 +36,8 @@ from dfsmr.v1 import admin_pb2 as admin  # noqa: E402
 from dfsmr.v1 import admin_pb2_grpc as admin_grpc  # noqa: E402
 from dfsmr.v1 import agent_pb2 as agent  # noqa: E402
 from dfsmr.v1 import agent_pb2_grpc as agent_grpc  # noqa: E402
+from dfsmr.v1 import cluster_pb2 as cluster  # noqa: E402
+from dfsmr.v1 import cluster_pb2_grpc as cluster_grpc  # noqa: E402
 from dfsmr.v1 import package_pb2 as package  # noqa: E402
 from dfsmr.v1 import package_pb2_grpc as package_grpc  # noqa: E402
 from dfsmr.v1 import runner_pb2 as v1  # noqa: E402
@@ -45,6 +47,7 @@ from dfsmr.v1 import schedule_pb2_grpc as schedule_grpc  # noqa: E402
 from dfsmr.v1 import view_pb2 as view  # noqa: E402
 from dfsmr.v1 import view_pb2_grpc as view_grpc  # noqa: E402
 
-__all__ = ["REPOSITORY", "PROTO", "admin", "admin_grpc", "agent", "agent_grpc", "original",
+__all__ = ["REPOSITORY", "PROTO", "admin", "admin_grpc", "agent", "agent_grpc", "cluster", "cluster_grpc",
+           "original",
            "original_grpc", "v1", "schedule", "schedule_grpc", "v1_grpc",
            "view", "view_grpc"]

@@ -19,7 +19,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from stubs import (REPOSITORY, original_grpc, schedule, schedule_grpc, v1, v1_grpc, view,
+from stubs import (REPOSITORY, cluster_grpc, original_grpc, schedule, schedule_grpc, v1, v1_grpc, view,
                    view_grpc)
 
 BIN = pathlib.Path(os.environ.get("DFSMR_BIN") or REPOSITORY / "build" / "bin").resolve()
@@ -289,8 +289,9 @@ class Server:
 
     def __init__(self, data, *flags, port=None, environment=None, limits=None,
                  virtual_clock=None):
-        """`virtual_clock`: the time at which the server's clock stands until `advance`."""
-        self.data = pathlib.Path(data)
+        """`data`: None for a server whose store is elsewhere. `virtual_clock`: the time at which the
+        server's clock stands until `advance`."""
+        self.data = pathlib.Path(data) if data else None
         self.flags = flags + (("--virtual-clock", virtual_clock) if virtual_clock else ())
         self.port = port or free_port()
         self.address = f"127.0.0.1:{self.port}"
@@ -309,7 +310,8 @@ class Server:
         """Starts the process and does not wait for it."""
         with self.log_path.open("ab") as log:
             self.process = subprocess.Popen(
-                [str(DSRV), "--addr", self.address, "--data", str(self.data), *self.flags],
+                [str(DSRV), "--addr", self.address,
+                 *(["--data", str(self.data)] if self.data else []), *self.flags],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
                 env={**os.environ, **(self.environment or {})}, preexec_fn=self.limits,
                 restore_signals=self.limits is None)
@@ -331,6 +333,7 @@ class Server:
         self.schedules = schedule_grpc.ScheduleServiceStub(self.channel)
         self.views = view_grpc.ViewServiceStub(self.channel)
         self.bulks = view_grpc.BulkServiceStub(self.channel)
+        self.clusters = cluster_grpc.ClusterServiceStub(self.channel)
         eventually(lambda: health(self.channel) == "SERVING", within)
         return self
 

@@ -1,0 +1,235 @@
+"""Several servers over one database: any will do, one owns the partition, another takes over."""
+import itertools
+import signal
+import subprocess
+import time
+
+import grpc
+import pytest
+
+import postgres
+from stubs import cluster, v1
+from support import CALL, CONSUMER, DCLI, DSRV, JOB, Refusal, Server, eventually, health, result
+
+TAKEN = 15.0  # seconds within which another server serves what one had that is gone
+SCHEMAS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def database():
+    made = postgres.Postgres()
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def sharers(database):
+    """Makes servers that share a store, which is the test's own."""
+    schema = f"test{next(SCHEMAS)}"
+    servers = []
+
+    def make(*flags):
+        servers.append(Server(None, "--store", database.url(), "--store-schema", schema, *flags))
+        return servers[-1].start()
+
+    yield make
+    for made in servers:
+        made.dispose()
+
+
+def seen_by(server):
+    return server.clusters.GetCluster(cluster.GetClusterRequest(with_counts=True), timeout=CALL)
+
+
+def owner_of(servers, seen):
+    """The server that owns the partition, as one of them says; None: none does."""
+    addresses = {one.id: one.address for one in seen.servers}
+    owner = addresses.get(seen.partitions[0].server)
+    return next((one for one in servers if one.address == owner), None)
+
+
+def together(sharers, count):
+    """So many servers, of which each knows and reaches all others."""
+    servers = [sharers() for _ in range(count)]
+    for server in servers:
+        eventually(lambda: sum(one.reachable for one in seen_by(server).servers) == count, 10.0)
+    return servers
+
+
+def persist(call, within=TAKEN):
+    """Repeats a call that may be repeated until it succeeds; returns the reasons for which it did not."""
+    until = time.monotonic() + within
+    reasons = set()
+    while True:
+        try:
+            call()
+            return reasons
+        except grpc.RpcError as error:
+            assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+            assert time.monotonic() < until, f"not within {within} s: {error}"
+            reasons.add(Refusal(error).reason)
+            time.sleep(0.1)
+
+
+def test_any_server_will_do(sharers):
+    servers = together(sharers, 3)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(JOB)
+    for number, space in enumerate(spaces):
+        space.start("job", f"job-{number}")
+    for space in spaces:
+        assert len(space.instances(machine="job").instances) == 3
+    task = spaces[1].take("job")
+    spaces[2].report(task)
+    assert result(spaces[0].get(task.instance)) == "SUCCESS"
+    for server in servers:
+        seen = seen_by(server)
+        assert (seen.store, len(seen.servers), len(seen.partitions)) == ("postgresql", 3, 1)
+        assert seen.partitions[0].live == 2
+        assert {cluster.Server.State.Name(one.state) for one in seen.servers} == {"UP"}
+        assert health(server.channel) == "SERVING"
+
+
+def test_changes_and_work_pass_through_any_server(sharers):
+    servers = together(sharers, 2)
+    owner = owner_of(servers, seen_by(servers[0]))
+    other = next(one for one in servers if one is not owner)
+    space = other.space("default")
+    space.define(JOB)
+    changes = other.runner.Changes(v1.ChangesRequest(machine="job", follow=True), timeout=CALL)
+    with space.work(machine="job") as worker:
+        space.start("job", "one")
+        task, = worker.await_tasks(1)
+        assert task.instance == "one"
+        worker.report(task)
+        worker.await_results(1)
+        kinds = []
+        for message in changes:
+            kinds += [v1.Change.Kind.Name(one.kind) for one in message.changes]
+            if "FINISHED" in kinds:
+                break
+    changes.cancel()
+    assert "STARTED" in kinds and "CLAIMED" in kinds
+
+
+def test_another_server_takes_over_from_one_that_was_killed(sharers):
+    servers = together(sharers, 3)
+    owner = owner_of(servers, seen_by(servers[0]))
+    others = [one for one in servers if one is not owner]
+    space = others[0].space("default")
+    space.define(JOB)
+    space.start("job", "before")
+    task = space.take("job")
+    epoch = seen_by(others[0]).partitions[0].epoch
+    owner.kill()
+    begin = time.monotonic()
+    reasons = persist(lambda: space.start("job", "after"))
+    print(f"serves again after {time.monotonic() - begin:.1f} s, meanwhile {reasons}")
+    assert reasons <= {"NO_OWNER", "PEER_UNREACHABLE", "OUTCOME_UNKNOWN"}
+    seen = seen_by(others[1])
+    assert owner_of(others, seen) is not None
+    assert seen.partitions[0].epoch > epoch
+    space.report(task)  # its claim is as good as ever
+    assert {one.id for one in others[1].space("default").instances(machine="job").instances} == {
+        "before", "after"}
+
+
+def test_a_server_that_restarts_at_its_address_goes_on_at_once(sharers):
+    server, = together(sharers, 1)
+    server.space("default").define(JOB)
+    server.kill()
+    begin = time.monotonic()
+    server.start()
+    persist(lambda: server.space("default").start("job", "one"), within=5.0)
+    assert time.monotonic() - begin < 5.0
+
+
+def test_a_stop_hands_the_partition_over_and_fails_no_call(sharers):
+    servers = together(sharers, 2)
+    owner = owner_of(servers, seen_by(servers[0]))
+    other = next(one for one in servers if one is not owner)
+    space = other.space("default")
+    space.define(JOB)
+    owner.terminate()
+    slowest = 0.0
+    for number in range(10_000):
+        begin = time.monotonic()
+        space.start("job", f"job-{number}")
+        slowest = max(slowest, time.monotonic() - begin)
+        if owner.process.poll() is not None:
+            break
+    assert owner.exit_status() == 0
+    print(f"the slowest call took {slowest:.2f} s")
+    assert slowest < 2.0
+    assert owner_of([other], seen_by(other)) is other
+    assert len(space.instances(machine="job", page_size=1000).instances) == min(number + 1, 1000)
+
+
+def test_a_server_that_wakes_up_late_writes_nothing_and_joins_anew(sharers):
+    servers = together(sharers, 2)
+    owner = owner_of(servers, seen_by(servers[0]))
+    other = next(one for one in servers if one is not owner)
+    other.space("default").define(JOB)
+    owner.process.send_signal(signal.SIGSTOP)
+    persist(lambda: other.space("default").start("job", "one"), within=TAKEN)
+    owner.process.send_signal(signal.SIGCONT)
+    owner.hang_up()
+    eventually(lambda: "starts anew" in owner.log, 10.0)
+    owner.channel = grpc.insecure_channel(owner.address)
+    eventually(lambda: sum(one.reachable for one in seen_by(other).servers) == 2, 15.0)
+    assert owner_of(servers, seen_by(other)) is other
+
+
+def test_an_outage_of_the_database_moves_nothing(sharers, database):
+    servers = together(sharers, 2)
+    owner = owner_of(servers, seen_by(servers[0]))
+    space = servers[1].space("default")
+    space.define(JOB)
+    epoch = seen_by(servers[0]).partitions[0].epoch
+    database.kill()
+    time.sleep(12)  # longer than a lease: the time itself is what is tested
+    with pytest.raises(grpc.RpcError) as refused:
+        space.start("job", "one")
+    assert refused.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+    database.start()
+    persist(lambda: space.start("job", "one"))
+    seen = seen_by(servers[0])
+    assert owner_of(servers, seen) is owner
+    assert seen.partitions[0].epoch == epoch
+
+
+def test_dcli_goes_to_the_next_server_and_checks_the_cluster(sharers):
+    servers = together(sharers, 2)
+    dead = "127.0.0.1:1"
+    everybody = ",".join([dead, *(one.address for one in servers)])
+
+    def dcli(*words):
+        return subprocess.run([str(DCLI), "--server", everybody, *words], capture_output=True,
+                              text=True, env=CONSUMER, timeout=60)
+
+    shown = dcli("cluster", "--partitions", "--check")
+    assert shown.returncode == 0, shown.stderr
+    for word in ("postgresql", "SERVER", "PARTITION", "SERVING", servers[0].address):
+        assert word in shown.stdout
+    servers[1].process.send_signal(signal.SIGSTOP)
+    try:
+        bad = eventually(lambda: (lambda run: run if run.returncode == 1 else None)(
+            dcli("cluster", "--check")), 10.0)
+        assert "silent" in bad.stderr or "cannot be reached" in bad.stderr
+    finally:
+        servers[1].process.send_signal(signal.SIGCONT)
+
+
+def test_flags_that_do_not_fit(database):
+    def dsrv(*words):
+        return subprocess.run([str(DSRV), "--addr", "127.0.0.1:0", *words], capture_output=True,
+                              text=True, timeout=30)
+
+    for words, word in [
+            (("--store", database.url(), "--data", "x"), "--data"),
+            (("--store", database.url(), "--partitions", "4"), "--partitions 4"),
+            (("--advertise", "a:1"), "--store"),
+            (("--store", database.url(), "--advertise", "somewhere:3004"), "--insecure")]:
+        ended = dsrv(*words)
+        assert ended.returncode == 2, (words, ended)
+        assert word in ended.stderr

@@ -9,7 +9,8 @@ import time
 import pytest
 
 import postgres
-from cluster_crew import Crew, Pair, Proxy, new_servers, owner_among
+from cluster_crew import Crew, Proxy, new_servers, owner_among
+from cluster_demo import Story
 from support import Server, eventually
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
@@ -116,20 +117,10 @@ def test_an_owner_is_cut_from_the_database_under_load(database):
             proxy.dispose()
 
 
-def test_a_synchronous_standby_is_promoted_under_load(cluster_of):
-    pair = Pair()
+def test_the_demo_in_small():
+    """A kill, and a synchronous standby that is promoted."""
+    story = Story()
     try:
-        url = (f"postgresql://tester@/postgres?host={pair.primary.folder},{pair.standby.folder}")
-        servers = cluster_of(3, url)
-        crew = Crew(servers).begin()
-        eventually(lambda: len(crew.reported) > 50, TAKEN)
-        pair.primary.kill()
-        pair.promote()
-        served = len(crew.reported)
-        eventually(lambda: len(crew.reported) > served + 50, TAKEN)
-        crew.finish()
-        print("\n" + crew.audit(servers))
-        for server in servers:
-            server.dispose()
+        story.run(brief=True)
     finally:
-        pair.dispose()
+        story.dispose()

@@ -529,11 +529,11 @@ void Server::Route(Waiting waiting) {
     const int to = NumberOf(owner_);
     Server* const peer = cluster_.servers[static_cast<size_t>(to)].get();
     if (peer && peer->runs_ && cluster_.network.Through(number_, to)) {
-      return PassOn(waiting.call, to);
+      return PassOn(waiting, to);
     }
     patience = kForWay;
   }
-  if (waited >= patience) {
+  if (waited >= patience || waited > 2 * kForOwner) {
     ++cluster_.hits["a call finds nobody"];
     return waiting.call->done(End::kNotDone, nullptr);
   }
@@ -551,10 +551,11 @@ void Server::Await(Waiting waiting) {
   });
 }
 
-void Server::PassOn(const CallPtr& call, int number) {
+void Server::PassOn(const Waiting& waiting, int number) {
+  const CallPtr& call = waiting.call;
   ++cluster_.hits["a call is passed on"];
   const uint64_t mine = ++last_try_;
-  tries_.emplace(mine, Try{call, owner_, number});
+  tries_.emplace(mine, Try{call, owner_, number, waiting.since});
   Server* const peer = cluster_.servers[static_cast<size_t>(number)].get();
   // The answer takes the same way back.
   auto back = [this, mine, number](End end, std::function<void()> tell) {
@@ -563,11 +564,14 @@ void Server::PassOn(const CallPtr& call, int number) {
                           const auto found = tries_.find(mine);
                           if (found == tries_.end()) return;
                           const CallPtr asked = found->second.call;
+                          const Moment since = found->second.since;
                           tries_.erase(found);
                           if (end != End::kNotMine) return asked->done(end, tell);
                           ++cluster_.hits["a call comes to one that is not the owner"];
                           Look();
-                          Await({asked, cluster_.network.now()});
+                          if (cluster_.network.now() - since > 2 * kForOwner)
+                            return asked->done(End::kNotDone, nullptr);
+                          Await({asked, since});
                         }));
   };
   auto passed = std::make_shared<const Call>(

@@ -91,6 +91,7 @@ class Server {
     CallPtr call;
     std::string at;
     int number;
+    Moment since;
   };
   struct Waiting {
     CallPtr call;
@@ -141,7 +142,7 @@ class Server {
   bool Here() const;
   void Route(Waiting waiting);
   void Await(Waiting waiting);
-  void PassOn(const CallPtr& call, int number);
+  void PassOn(const Waiting& waiting, int number);
   void LoseTry(const Try& lost);
   void Tell(const CallPtr& call, std::function<void()> tell);
 

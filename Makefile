@@ -10,11 +10,13 @@
 # make tidy     lets clang and clang-tidy read the programs: locks, and a short list of mistakes
 # make sim      runs the simulator for SECONDS=600; SEED=7 replays one seed with its trace
 # make mutants  breaks the server in many ways; the simulator must notice each
+# make cluster_demo  three servers over a database with a standby: killed, stopped, replaced, failed over, audited
+# make clusterlong   the same at length: ROUNDS=1000 take-overs
 # make oracle   compares CASES=100000 random schedules with an interpreter in Python; SEED=n
 # make crash    kills a server ROUNDS=300 times under load, and audits it
 # make overload ten times the load, and clients that misbehave; make soak: MINUTES=60 at 70 % of it
 # Those that need more than a compiler install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e console console-check clients clients_long deb deb_test chaos chaos_program crash overload soak bench sim mutants oracle asan tsan tidy fuzz format clean
+.PHONY: programs deps demo test unit e2e console console-check clients clients_long deb deb_test chaos chaos_program crash overload soak bench sim mutants oracle cluster_demo cluster-demo clusterlong asan tsan tidy fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -97,11 +99,22 @@ bench: deps build/build.ninja
 	build/bin/bench --dir build --json build/bench.json --figure tests/bench/profile.svg
 
 sim: deps build/build.ninja
-	cmake --build --preset dev --target sim
+	cmake --build --preset dev --target sim sim_cluster
 	build/bin/sim $(if $(SEED),--seed $(SEED) --trace,--from $(or $(FROM),$$(date +%s)) --seconds $(or $(SECONDS),600))
+	build/bin/sim_cluster $(if $(SEED),--seed $(SEED) --trace,--from $(or $(FROM),$$(date +%s)) --seconds $(or $(SECONDS),600))
 
 mutants: deps
 	tests/sim/mutants
+
+# A database with a standby and three servers that share it, broken in turn under load.
+cluster_demo: deps programs
+	@.ci/deps postgresql
+	tests/e2e/cluster_demo.py
+cluster-demo: cluster_demo
+
+clusterlong: ROUNDS = 1000
+clusterlong: deps programs
+	ROUNDS=$(ROUNDS) /usr/bin/python3 -m pytest tests/e2e/test_cluster_chaos.py -q -s -k kills
 
 CASES = 100000
 oracle: deps build/build.ninja

@@ -59,17 +59,19 @@ Result<bool> MemoryRoster::Bury(const std::string& server) {
   const Lock lock(mutex_);
   ServerRow* const row = Alive(server);
   if (!row) return true;
-  row->dead = row->seen < now_ - kLease;
+  row->dead = /*mutant cluster-buried-in-time*/ row->seen < now_ - kLease /*end*/;
   return row->dead;
 }
 
 Result<std::optional<Holding>> MemoryRoster::Take(const PartRow& seen, const std::string& self) {
   const Lock lock(mutex_);
   PartRow* const part = Part(seen.id);
-  const bool same =
-      part && part->owner == seen.owner && part->held.epoch == seen.held.epoch && Alive(self);
-  if (!same || (part->owner != self && Alive(part->owner))) return std::optional<Holding>();
-  ++part->held.epoch;
+  const bool same = part && /*mutant cluster-take-unseen*/ part->owner == seen.owner &&
+                    part->held.epoch == seen.held.epoch /*end*/ && Alive(self);
+  const bool free = /*mutant cluster-take-without-bury*/ part &&
+                    (part->owner == self || !Alive(part->owner)) /*end*/;
+  if (!same || !free) return std::optional<Holding>();
+  /*mutant cluster-take-keeps-epoch*/ ++part->held.epoch; /*end*/
   part->owner = self;
   part->since = now_;
   return std::optional(part->held);
@@ -79,8 +81,11 @@ Result<bool> MemoryRoster::Give(PartitionId partition, Epoch epoch, const std::s
                                 const std::string& server) {
   const Lock lock(mutex_);
   PartRow* const part = Part(partition);
-  if (!part || part->owner != self || part->held.epoch != epoch) return false;
-  ++part->held.epoch;
+  if (!part || /*mutant cluster-give-of-another*/ part->owner != self ||
+      part->held.epoch != epoch /*end*/) {
+    return false;
+  }
+  /*mutant cluster-give-keeps-epoch*/ ++part->held.epoch; /*end*/
   part->owner = server;
   part->since = now_;
   return true;

@@ -89,14 +89,15 @@ Member::Todo Member::Look(const Roster::Seen& seen, Moment sent, Moment now) {
   if (!seen.alive) {
     todo.rejoin = true;
     for (const auto& [partition, epoch] : held_) todo.drop.push_back(partition);
-    answers_until_ = Moment{};
+    /*mutant cluster-buried-answers*/ answers_until_ = Moment{}; /*end*/
     return todo;
   }
   NoteTimes(seen, sent, now);
   for (const PartRow& part : seen.parts) {
     const auto held = held_.find(part.id);
     if (held == held_.end()) continue;
-    if (part.owner != id_ || part.held.epoch != held->second) todo.drop.push_back(part.id);
+    /*mutant cluster-lost-not-dropped*/ if (part.owner != id_ || part.held.epoch != held->second)
+      todo.drop.push_back(part.id); /*end*/
   }
   Bury(seen, now, &todo);
   Share(seen, now, &todo);
@@ -124,13 +125,15 @@ std::string Member::WhyEnd(const Roster::Seen& seen) {
 }
 
 void Member::NoteTimes(const Roster::Seen& seen, Moment sent, Moment now) {
-  answers_until_ = std::max(answers_until_, sent + kMayAnswer);
+  answers_until_ =
+      std::max(answers_until_, /*mutant cluster-lease-from-answer*/ sent + kMayAnswer /*end*/);
   if (looked_once_) {
     const Moment here = sent - looked_;
     const Moment there = seen.now - store_looked_;
     // A renewal that took long was answered late, but not sent late: it may not be a leap.
     const Moment off = there > here ? there - here : here - there;
-    if (here > kGap || off > kLeap + (now - sent)) calm_since_ = now;
+    /*mutant cluster-leap-unnoticed*/ if (here > kGap || off > kLeap + (now - sent))
+      calm_since_ = now; /*end*/
   }
   looked_once_ = true;
   looked_ = sent;
@@ -157,7 +160,8 @@ void Member::Bury(const Roster::Seen& seen, Moment now, Todo* todo) const {
     if (row.dead || row.id == id_) continue;
     const Moment over_in =
         std::max<Moment>(row.seen + kLease - seen.now + milliseconds(1), calm_in);
-    if (over_in <= Moment::zero()) todo->bury.push_back(row.id);
+    /*mutant cluster-never-buries*/ if (over_in <= Moment::zero())
+      todo->bury.push_back(row.id); /*end*/
     todo->wait = std::clamp(over_in, kSoonest, todo->wait);
   }
 }
@@ -169,7 +173,9 @@ void Member::Share(const Roster::Seen& seen, Moment now, Todo* todo) const {
     const bool held = held_.contains(part.id);
     const bool planned = own != plan.end() && std::ranges::count(own->second, part.id) != 0;
     const bool given = part.owner == id_;
-    if (!held && !leaving_ && (given || (planned && !Owned(seen.servers, part)))) {
+    if (!held && !leaving_ &&
+        /*mutant cluster-given-not-taken*/
+        (given || (planned && !Owned(seen.servers, part))) /*end*/) {
       todo->take.push_back(part);
     }
     if (!held || !given || planned || todo->give) continue;

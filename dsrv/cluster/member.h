@@ -60,7 +60,9 @@ class Member {
   bool Reached(Moment now) const;
 
   // Nothing may be told to anybody without this: no reply, no task, no record.
-  bool MayAnswer(Moment now) const { return now < answers_until_; }
+  bool MayAnswer(Moment now) const {
+    return /*mutant cluster-answers-without-lease*/ now < answers_until_ /*end*/;
+  }
   Moment answers_until() const { return answers_until_; }
 
   // The share of each server that may own partitions, by id: what it has, up to the most that it

@@ -1,0 +1,126 @@
+"""Servers over one database, broken in real ways under an audited load. ROUNDS=n: so many take-overs.
+"""
+import itertools
+import os
+import random
+import signal
+import time
+
+import pytest
+
+import postgres
+from cluster_crew import Crew, Proxy, new_servers, owner_among
+from cluster_demo import Story
+from support import Server, eventually
+
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+SCHEMAS = itertools.count(1)
+TAKEN = 20.0  # 15 s of the contract, and what a busy machine adds
+
+
+@pytest.fixture(scope="module")
+def database():
+    made = postgres.Postgres()
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def cluster_of(database):
+    servers = []
+
+    def make(count, url=None):
+        servers.extend(new_servers(url or database.url(), f"chaos{next(SCHEMAS)}", count))
+        return servers
+
+    yield make
+    for made in list(Server.all):
+        made.dispose()
+
+
+def await_owner(servers, but=None):
+    return eventually(lambda: (lambda one: one if one and one is not but else None)(
+        owner_among([s for s in servers if s is not but])), TAKEN)
+
+
+def test_kills_pauses_and_hand_overs_under_load(cluster_of):
+    servers = cluster_of(3)
+    crew = Crew(servers).begin()
+    waits = []
+    for round in range(ROUNDS):
+        owner = await_owner(servers)
+        served = len(crew.reported)
+        how = ("kill", "pause", "end", "standby")[round % 4]
+        begin = time.monotonic()
+        if how == "standby":
+            standby = random.choice([one for one in servers if one is not owner])
+            standby.kill()
+            standby.start()
+        elif how == "kill":
+            owner.kill()
+            await_owner(servers, but=owner)
+            owner.start()
+        elif how == "end":
+            owner.terminate()
+            await_owner(servers, but=owner)
+            assert owner.exit_status(30) == 0
+            owner.start()
+        else:
+            owner.process.send_signal(signal.SIGSTOP)
+            await_owner(servers, but=owner)
+            owner.process.send_signal(signal.SIGCONT)
+        waits.append(f"{how} {time.monotonic() - begin:.1f} s")
+        eventually(lambda: len(crew.reported) > served + 20, TAKEN)
+    crew.finish()
+    print("\n" + crew.audit(servers))
+    print("until somebody else owns it: " + ", ".join(waits))
+
+
+def test_the_database_restarts_under_load(cluster_of, database):
+    servers = cluster_of(2)
+    crew = Crew(servers).begin()
+    eventually(lambda: len(crew.reported) > 50, TAKEN)
+    owner = await_owner(servers)
+    database.kill()
+    database.start()
+    served = len(crew.reported)
+    eventually(lambda: len(crew.reported) > served + 50, TAKEN)
+    assert await_owner(servers) is owner
+    crew.finish()
+    print("\n" + crew.audit(servers))
+
+
+def test_an_owner_is_cut_from_the_database_under_load(database):
+    schema = f"chaos{next(SCHEMAS)}"
+    proxies = [Proxy(database.folder / ".s.PGSQL.5432") for _ in range(2)]
+    servers = []
+    try:
+        for proxy in proxies:
+            url = f"postgresql://tester@127.0.0.1:{proxy.port}/postgres"
+            servers += new_servers(url, schema, 1) if not servers else [
+                Server(None, "--store", url, "--store-schema", schema).start()]
+        crew = Crew(servers).begin()
+        eventually(lambda: len(crew.reported) > 50, TAKEN)
+        owner = await_owner(servers)
+        which = proxies[servers.index(owner)]
+        which.cut()
+        await_owner(servers, but=owner)
+        which.mend()
+        served = len(crew.reported)
+        eventually(lambda: len(crew.reported) > served + 50, TAKEN)
+        crew.finish()
+        print("\n" + crew.audit([one for one in servers if one is not owner]))
+    finally:
+        for server in servers:
+            server.dispose()
+        for proxy in proxies:
+            proxy.dispose()
+
+
+def test_the_demo_in_small():
+    """A kill, and a synchronous standby that is promoted."""
+    story = Story()
+    try:
+        story.run(brief=True)
+    finally:
+        story.dispose()

@@ -1,0 +1,89 @@
+#include "tests/sim/cluster/database.h"
+
+#include "storage/rows/feed.h"
+
+namespace dfsmr::cluster_sim {
+
+Database::Database(Timestamp now) : roster_(now) {
+  rows_epoch_ = *rows_.Acquire(0);
+  (void)roster_.Open(1);
+}
+
+PartRow Database::part() { return roster_.Renew("", false, false)->parts.front(); }
+
+uint64_t Database::LastOf(const std::string& instance) const {
+  const auto found = last_of_.find(instance);
+  return found == last_of_.end() ? 0 : found->second;
+}
+
+std::string Database::AcceptedBy(const std::string& claim) const {
+  const auto found = accepted_.find(claim);
+  return found == accepted_.end() ? "" : found->second;
+}
+
+bool Database::Apply(const Commit& commit) {
+  const PartRow part = this->part();
+  // A late copy of a commit whose owner has sent it again finds another number.
+  if (/*mutant cluster-fence-without-seq*/ part.held.epoch == commit.before.epoch &&
+      part.held.seq != commit.before.seq /*end*/) {
+    return false;
+  }
+  const Holding fenced{part.held.epoch == commit.before.epoch ? commit.before.epoch : 0,
+                       part.held.seq, part.held.feed};
+  const bool passes = /*mutant cluster-fence-without-epoch*/ fenced.epoch != 0 /*end*/;
+  if (!passes) return false;
+  Holding as_owner = part.held;
+  if (!roster_.Commit(0, as_owner, commit.feed)) return false;
+
+  ++commits_;
+  Expect(part.owner == commit.server, "commit " + std::to_string(commit.before.seq) +
+                                          " is by server " + commit.server +
+                                          ", but the partition belongs to " + part.owner);
+  Expect(part.held.epoch == commit.before.epoch, "a commit is not of its epoch");
+  Expect(part.held.seq == commit.before.seq && expected_.seq == commit.before.seq,
+         "a commit follows " + std::to_string(expected_.seq) + ", but was made after " +
+             std::to_string(commit.before.seq));
+  expected_.seq = commit.before.seq + 1;
+  if (most_pasts_ > 0) {
+    pasts_.push_back({part.held, rows_.Snapshot()});
+    if (pasts_.size() > most_pasts_) pasts_.pop_front();
+  }
+  (void)rows_.Write(0, rows_epoch_, *commit.batch);
+  if (!commit.pages) return true;
+  for (const rows::FeedPage& page : *commit.pages) {
+    const auto read = rows::ReadPage(page, page.first, [this](const Event& event) {
+      Record(event);
+      return true;
+    });
+    Expect(read.has_value(), "a page of the feed cannot be read");
+  }
+  Expect(head() == commit.feed, "a commit says that the feed ends at " +
+                                    std::to_string(commit.feed) + ", not " +
+                                    std::to_string(head()));
+  return true;
+}
+
+void Database::Record(const Event& event) {
+  Expect(event.seq == head() + 1,
+         "record " + std::to_string(event.seq) + " of the feed follows " + std::to_string(head()));
+  if (event.left_visit != 0) {
+    Expect(left_.emplace(event.instance, event.left_visit).second,
+           "visit " + std::to_string(event.left_visit) + " of " + event.instance +
+               " was accepted twice");
+  }
+  if (event.answer && event.answer->claim) {
+    const std::string claim = event.instance + " " + std::to_string(event.answer->claim.epoch) +
+                              "." + std::to_string(event.answer->claim.serial);
+    Expect(accepted_.emplace(claim, event.transition).second,
+           "claim " + claim + " was accepted twice");
+  }
+  if (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kScheduled) {
+    live_.insert(event.instance);
+  } else if (event.kind == ChangeKind::kFinished) {
+    live_.erase(event.instance);
+  }
+  last_of_[event.instance] = event.seq;
+  ledger_.emplace(event.seq, event);
+}
+
+}  // namespace dfsmr::cluster_sim

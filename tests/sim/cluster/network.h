@@ -1,0 +1,58 @@
+// Time, and what comes when: one list of things to do, in order. Who is cut off from whom.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "dsrv/cluster/member.h"
+#include "tests/sim/random.h"
+
+namespace dfsmr::cluster_sim {
+
+class Network {
+ public:
+  explicit Network(uint64_t seed) : random_(seed) {}
+
+  Moment now() const { return now_; }
+  void At(Moment when, std::function<void()> what) {
+    todo_.emplace(std::pair(std::max(when, now_), ++number_), std::move(what));
+  }
+  void In(Moment after, std::function<void()> what) { At(now_ + after, std::move(what)); }
+  // False: there is nothing to do until `end`.
+  bool Step(Moment end) {
+    if (todo_.empty() || todo_.begin()->first.first > end) return now_ = end, false;
+    auto next = todo_.extract(todo_.begin());
+    now_ = next.key().first;
+    next.mapped()();
+    return true;
+  }
+
+  // A hop.
+  Moment Delay() {
+    const size_t dice = random_.Below(100);
+    const size_t us = dice < 80   ? 100 + random_.Below(900)
+                      : dice < 97 ? random_.Below(20'000)
+                                  : random_.Below(600'000);
+    return std::chrono::microseconds(us);
+  }
+  Random& random() { return random_; }
+
+  // Between two servers, by number, one way; -1: the database, both ways.
+  void Cut(int from, int to) { cut_.emplace(from, to); }
+  void Mend(int from, int to) { cut_.erase({from, to}); }
+  void MendAll() { cut_.clear(); }
+  bool Through(int from, int to) const { return !cut_.contains({from, to}); }
+  bool Reaches(int server) const { return Through(server, -1); }
+
+ private:
+  Random random_;
+  Moment now_{};
+  uint64_t number_ = 0;
+  std::map<std::pair<Moment, uint64_t>, std::function<void()>> todo_;
+  std::set<std::pair<int, int>> cut_;
+};
+
+}  // namespace dfsmr::cluster_sim

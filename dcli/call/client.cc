@@ -171,12 +171,14 @@ bool NeverSent(const Error& error) {
           error.message.find("DNS resolution failed") != std::string::npos);
 }
 
-// The words of servers that share a store (NO_OWNER and the like) are worth a retry, too.
 bool WorthRepeating(const Error& error, bool repeatable) {
   if (error.code != Code::kUnavailable) return false;
   if (error.reason == Reason::kNotReady) return true;  // nothing was done
+  // The last four are of servers that share a store.
   const bool known = error.reason == Reason::kNone || error.reason == Reason::kPeerUnreachable ||
-                     error.reason == Reason::kOther;
+                     error.reason == Reason::kNoOwner ||
+                     error.reason == Reason::kStoreUnreachable ||
+                     error.reason == Reason::kOutcomeUnknown;
   return repeatable && known && !NeverSent(error);
 }
 

@@ -169,7 +169,7 @@ Result<std::string> Backups::CursorOf(const fs::path& folder) const {
 
 Result<std::unique_ptr<Backups::Copy>> Backups::Take() {
   if (!store_) {
-    return Error{Code::kFailedPrecondition, Reason::kNone,
+    return Error{Code::kFailedPrecondition, Reason::kNotEmbedded,
                  "the store is in a database, which does that better: back up the database"};
   }
   uint64_t number = 0;

@@ -198,7 +198,7 @@ void Passing::Ask(Moment now) {
   const bool begun = asking_;
   asking_ = true;
   if (auto why = Patience(*route, now)) {
-    if (!why->reason.empty()) return Finish(*std::move(why));
+    if (why->reason != Reason::kNone) return Finish(*std::move(why));
     if (!begun) front_.Wait(self_);
     return;
   }
@@ -217,7 +217,7 @@ std::optional<NoAnswer> Passing::Patience(const Route& route, Moment now) {
     case Route::Kind::kHere:
       if (front_.outside().may_answer() && front_.outside().commits()) return std::nullopt;
       if (!late(kForWay)) return NoAnswer{};
-      return NoAnswer{"STORE_UNREACHABLE",
+      return NoAnswer{Reason::kStoreUnreachable,
                       "the store has not answered this server, which owns its partition, for a "
                       "second or longer"};
     case Route::Kind::kThere:
@@ -226,15 +226,16 @@ std::optional<NoAnswer> Passing::Patience(const Route& route, Moment now) {
         return std::nullopt;
       }
       if (!late(kForWay)) return NoAnswer{};
-      return NoAnswer{"PEER_UNREACHABLE", "server " + route.peer->id +
-                                              ", which owns the "
-                                              "partition, cannot be reached at " +
-                                              route.peer->address + " from the server asked"};
+      return NoAnswer{Reason::kPeerUnreachable, "server " + route.peer->id +
+                                                    ", which owns the "
+                                                    "partition, cannot be reached at " +
+                                                    route.peer->address + " from the server asked"};
     case Route::Kind::kNobody:
       break;
   }
   if (!late(kForOwner)) return NoAnswer{};
-  return NoAnswer{"NO_OWNER", "no server owns the partition: one of them takes it within seconds"};
+  return NoAnswer{Reason::kNoOwner,
+                  "no server owns the partition: one of them takes it within seconds"};
 }
 
 void Passing::Describe(grpc::ClientContext* context, const Route& route) {
@@ -414,11 +415,11 @@ void Passing::Tell() {
 
 void Passing::Lost() {
   if (facts_.reads_only) {
-    return Finish(NoAnswer{"NO_OWNER",
+    return Finish(NoAnswer{Reason::kNoOwner,
                            "the server that owned the partition was lost while it "
                            "answered: ask again"});
   }
-  Finish(NoAnswer{"OUTCOME_UNKNOWN",
+  Finish(NoAnswer{Reason::kOutcomeUnknown,
                   "the server that owned the partition was lost while the call "
                   "was under way: it may be done"});
 }
@@ -432,8 +433,8 @@ void Passing::Finish(NoAnswer why) {
     Abandon();
     return Finish(grpc::Status::OK);
   }
-  if (!why.reason.empty()) {
-    context_->AddTrailingMetadata("dfsmr-reason", std::string(why.reason));
+  if (why.reason != Reason::kNone) {
+    context_->AddTrailingMetadata("dfsmr-reason", std::string(Name(why.reason)));
   }
   have_reply_ = false;
   Abandon();
@@ -509,7 +510,7 @@ void Passing::End() {
   const Lock lock(mutex_);
   if (finished_ || end_) return;
   Abandon();
-  Finish(NoAnswer{"", "the server stops"});
+  Finish(NoAnswer{Reason::kNone, "the server stops"});
 }
 
 bool Passing::Inside(bool single) {

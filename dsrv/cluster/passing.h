@@ -12,6 +12,7 @@
 #include "dsrv/cluster/front.h"
 #include "dsrv/cluster/proof.h"
 #include "fsm/base/mutex.h"
+#include "fsm/base/reason.h"
 
 namespace dfsmr {
 
@@ -27,7 +28,7 @@ MethodFacts FactsOf(const std::string& path);
 
 // Why a front ends a call by itself: UNAVAILABLE, with a word for programs.
 struct NoAnswer {
-  std::string_view reason;
+  Reason reason = Reason::kNone;
   std::string message;
 };
 

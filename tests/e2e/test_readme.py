@@ -1060,7 +1060,7 @@ def test_the_config_file_is_accepted(new_server, tmp_path):
 
 def test_the_methods_are_those_of_the_services():
     protos = [(REPOSITORY / f"proto/dfsmr/v1/{name}.proto").read_text()
-              for name in ("runner", "schedule", "admin", "agent", "package", "view")]
+              for name in ("runner", "schedule", "admin", "agent", "package", "view", "cluster")]
     served = (REPOSITORY / "dsrv/calls/methods.h").read_text()
     methods = [name for name in re.findall(r"(?m)^  rpc (\w+)", "".join(protos))
                if re.search(rf"dfsmr\.v1\.\w+/{name}\"", served)]

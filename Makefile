@@ -16,7 +16,7 @@
 # make crash    kills a server ROUNDS=300 times under load, and audits it
 # make overload ten times the load, and clients that misbehave; make soak: MINUTES=60 at 70 % of it
 # Those that need more than a compiler install the Debian packages that are missing (make deps).
-.PHONY: programs deps demo test unit e2e console console-check clients clients_long deb deb_test chaos chaos_program crash overload soak bench sim mutants oracle cluster_demo cluster-demo clusterlong asan tsan tidy fuzz format clean
+.PHONY: programs deps test_deps demo test unit e2e console console-check clients clients_long deb deb_test chaos chaos_program crash overload soak bench sim mutants oracle cluster_demo cluster-demo clusterlong asan tsan tidy fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -33,11 +33,15 @@ demo: deps programs
 
 test: deps unit e2e console-check clients chaos
 
-unit: build/build.ninja
+# What tests need besides, and nobody else should find on their machine: a database server.
+test_deps:
+	@.ci/deps postgresql
+
+unit: test_deps build/build.ninja
 	cmake --build --preset dev
 	ctest --preset dev
 
-e2e: programs
+e2e: test_deps programs
 	cmake --build --preset dev --target bad_disk
 	/usr/bin/python3 -m pytest tests/e2e -q -n 3 --dist loadgroup
 
@@ -107,13 +111,12 @@ mutants: deps
 	tests/sim/mutants
 
 # A database with a standby and three servers that share it, broken in turn under load.
-cluster_demo: deps programs
-	@.ci/deps postgresql
+cluster_demo: deps test_deps programs
 	tests/e2e/cluster_demo.py
 cluster-demo: cluster_demo
 
 clusterlong: ROUNDS = 1000
-clusterlong: deps programs
+clusterlong: deps test_deps programs
 	ROUNDS=$(ROUNDS) /usr/bin/python3 -m pytest tests/e2e/test_cluster_chaos.py -q -s -k kills
 
 CASES = 100000

@@ -1,7 +1,18 @@
 // Every page against a real server: it shows what is there, complains of nothing, and axe finds nothing.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { closeBrowser, done, faults, machine, openPage, Server, settled, sidewise } from "./support.mjs";
+import path from "node:path";
+import {
+  closeBrowser,
+  done,
+  faults,
+  machine,
+  openPage,
+  REPOSITORY,
+  Server,
+  settled,
+  sidewise,
+} from "./support.mjs";
 
 const HOSTILE = 'evil\u202egpj.exe"><img src=x onerror=alert(1)>';
 const HOSTILE_ID = 'evil.exe"><img/src=x/onerror=alert(1)>'; // an id is printable ASCII without spaces
@@ -79,6 +90,18 @@ const PAGES = [
   ["/n/default/nothing", "There is no such page"],
 ];
 
+// SCREENSHOTS=FOLDER, for people: each page as PNG, and the picture that README.md shows.
+const SCREENSHOTS = process.env.SCREENSHOTS;
+const PICTURED = "/n/default/instances/order-0";
+
+async function picture(page, name) {
+  if (!SCREENSHOTS) return;
+  const file = name.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "");
+  await page.screenshot({ path: path.join(SCREENSHOTS, `${file}.png`) });
+  if (name !== `${PICTURED} light 1024`) return;
+  await page.screenshot({ path: path.join(REPOSITORY, "dsrv/console/instance.png") });
+}
+
 for (const [url, text] of PAGES) {
   for (const [theme, width, height] of [
     ["light", 1024, 768],
@@ -89,6 +112,7 @@ for (const [url, text] of PAGES) {
       const page = await openPage(server, url, { theme, width, height, trusted: false });
       await page.getByText(text, { exact: false }).first().waitFor({ state: "attached" });
       await settled(page).catch(() => undefined);
+      await picture(page, `${url} ${theme} ${width}`);
       assert.deepEqual(await faults(page), []);
       assert.equal(await sidewise(page), 0, "it scrolls sideways");
       await done(page);

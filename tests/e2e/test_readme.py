@@ -19,6 +19,7 @@ from certificates import Authority
 from postgres import Postgres
 from stubs import REPOSITORY
 from support import BIN, DSRV, SOON, eventually, free_port, result
+from test_metrics import promtool
 
 PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "README.md", "dcli/README.md", "dsrv/README.md", "dsrv/access/README.md",
@@ -742,6 +743,12 @@ def test_a_backup_is_made_and_restored_as_it_says(shell, new_server, tmp_path):
     assert again.space("default").get(page).id == page
 
 
+def test_prometheus_takes_the_configuration(tmp_path):
+    [config] = texts("dsrv/http/README.md", "Metrics", "yaml")
+    (tmp_path / "prometheus.yml").write_text(config)
+    promtool("check", "config", "--syntax-only", tmp_path / "prometheus.yml")
+
+
 def test_a_namespace_is_exported_and_imported_as_it_says(shell, server):
     [text] = texts("dsrv/README.md", "Export and import", "sh")
     space = server.space("acme")
@@ -1117,6 +1124,7 @@ RUN = {
         "test_a_namespace_is_exported_and_imported_as_it_says",
     ("dsrv/README.md", "As a service of Debian", "sh"):
         "debian: test_installing_starts_the_server_on_loopback",
+    ("dsrv/http/README.md", "Metrics", "yaml"): "test_prometheus_takes_the_configuration",
     ("dsrv/access/README.md", "Security", "sh"): "test_the_server_is_secured_as_it_says",
     ("dsrv/access/README.md", "Secrets", "sh"): "test_secrets_are_kept_and_given_as_it_says",
     ("dsrv/access/README.md", "Secrets", "yaml"): "test_secrets_are_kept_and_given_as_it_says",
@@ -1213,7 +1221,7 @@ def test_every_page_is_reached_from_the_first():
 def test_the_words_after_make_are_targets():
     makefile = (REPOSITORY / "Makefile").read_text()
     [phony] = re.findall(r"(?m)^\.PHONY: (.*)", makefile)
-    targets = set(phony.split()) - {"programs", "chaos_program"}
+    targets = set(phony.split()) - {"programs", "chaos_program", "test_deps", "cluster-demo"}
     listed = [word.removeprefix("make ") for word in words_in(table("tests/README.md", "word"))]
     assert set(listed) == targets | {"make"}
     for text in PAGES.values():

@@ -150,6 +150,7 @@ ALLOWED = {
         "GetDurations": LOOK, "ListQueues": LOOK, "ListWorkers": LOOK, "Watch": LOOK},
     "dfsmr.v1.BulkService": {
         "StartBulk": CHANGE, "GetBulk": LOOK, "ListBulks": LOOK, "StopBulk": CHANGE},
+    "dfsmr.v1.ClusterService": {"GetCluster": LOOK},
     "dfsmr.v1.SecretService": {
         "PutSecret": CHANGE, "ListSecrets": CHANGE, "DeleteSecret": CHANGE,
         "ResolveSecrets": {"worker"}},

@@ -29,6 +29,7 @@ TEST_CASE("every method of every service is in the table, once, and nothing else
        {v1::StartRequest::descriptor()->file(), v1::AccessToken::descriptor()->file(),
         v1::GetClockRequest::descriptor()->file(), v1::ReadLogsRequest::descriptor()->file(),
         v1::Namespace::descriptor()->file(), v1::Bulk::descriptor()->file(),
+        v1::Cluster::descriptor()->file(),
         ::TaskMessage::descriptor()->file()}) {
     methods.merge(MethodsOf(file));
   }

@@ -112,7 +112,9 @@ test("the address holds filter, order, columns and tab; Back undoes them", async
   await page.waitForURL(/q=machine%3Adeploy/);
   await page.goBack();
   await page.waitForURL(/q=machine:order/);
-  assert.equal(await page.getByLabel("Filter", { exact: true }).inputValue(), "machine:order");
+  await eventually("the filter before", async () => {
+    return (await page.getByLabel("Filter", { exact: true }).inputValue()) === "machine:order";
+  });
   await page.getByLabel("Filter", { exact: true }).fill("nod:x");
   await page.keyboard.press("Enter");
   await page.getByRole("alert").getByText("node").waitFor();

@@ -47,15 +47,12 @@ func NewTask(m *v1.Task, tell func(context.Context, *v1.ExtendRequest_Item) erro
 		Action: m.Action, Queue: m.Queue, Claim: m.Claim, Version: m.Version, Visit: m.Visit,
 		Attempt: m.Attempt, Tries: m.Tries, TriesLimit: m.TriesLimit, Phase: m.Phase, Event: m.Event,
 		DryRun: m.DryRun, Params: object(m.InstanceParams), Input: object(m.NodeParams),
-		EventData: object(m.EventData), Message: m, tell: tell}
+		EventData: object(m.EventData), Traceparent: m.Traceparent, Message: m, tell: tell}
 	if m.Checkpoint != "" {
 		t.Checkpoint = json.RawMessage(m.Checkpoint)
 	}
 	if m.Deadline != nil {
 		t.Deadline = m.Deadline.AsTime()
-	}
-	if field := m.ProtoReflect().Descriptor().Fields().ByName("traceparent"); field != nil {
-		t.Traceparent = m.ProtoReflect().Get(field).String()
 	}
 	return t
 }

@@ -165,7 +165,7 @@ class Task:
     @property
     def traceparent(self) -> str:
         """W3C Trace Context, where the server sends one."""
-        return getattr(self.message, "traceparent", "")
+        return self.message.traceparent
 
     def progress(self, value: Optional[float] = None, *,
                  checkpoint: Optional[Mapping[str, Any]] = None, note: str = "") -> Any:

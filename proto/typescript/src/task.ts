@@ -109,7 +109,7 @@ export class Task<Params = unknown> {
   /** By the server's clock, as it was at the claim; the worker moves it on. Undefined: never. */
   get deadline(): Date | undefined { return this.message.deadline ? toDate(this.message.deadline) : undefined; }
   /** W3C Trace Context, where the server sends one. */
-  get traceparent(): string { return (this.message as { traceparent?: string }).traceparent ?? ""; }
+  get traceparent(): string { return this.message.traceparent; }
 
   /** Tells how far it is, from 0 to 1. Once this resolves, the server has a checkpoint on its disk. */
   async progress(value?: number, { checkpoint, note }: { checkpoint?: Json; note?: string } = {}): Promise<void> {

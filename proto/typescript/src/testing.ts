@@ -15,7 +15,7 @@ export function task<Params = unknown>(params: Json = {}, fields: Partial<m.Task
     namespace: "default", instance: "instance-1", machine: "machine", version: 1, node: "node", visit: "1", attempt: 1,
     claim: "claim-1", deadline: null, instanceParams: toJson(params), nodeParams: "", action: "machine.node", queue: "",
     event: "", eventData: "", phase: "", middleware: [], package: null, checkpoint: "", runTimeout: null, dryRun: false,
-    beginBy: null, tries: 0, triesLimit: 0, ...fields,
+    beginBy: null, tries: 0, triesLimit: 0, traceparent: "", ...fields,
   };
   const progressed: News[] = [];
   const made = new Task<Params>(message, (news) => {

@@ -184,7 +184,7 @@ void Web::TakeScrape(const http::Exchange& exchange, std::function<void(http::Re
   const auto accept = exchange.request.Header("accept");
   const metrics::Form form = metrics::FormOf(accept.value_or(""));
   collector_->Scrape(
-      [who = *caller](const std::string& ns) { return who.MayEnter(ns).has_value(); }, form,
+      [who = *caller](const std::string& ns) { return who.Sees(ns); }, form,
       [backend, form, done = std::move(done)](Result<std::string> text) {
         http::Response response;
         if (text) {

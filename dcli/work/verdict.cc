@@ -370,8 +370,9 @@ std::vector<std::string> TaskVariables(const v1::Task& task, const std::string& 
                                         "DFSMR_NAMESPACE=" + task.namespace_(),
                                         "DFSMR_ACTION=" + task.action(),
                                         "DFSMR_PHASE=" + task.phase(),
-                                        "DFSMR_EVENT=" + task.event()};
-  if (!task.traceparent().empty()) variables.push_back("TRACEPARENT=" + task.traceparent());
+                                        "DFSMR_EVENT=" + task.event(),
+                                        // Empty without a trace: the worker's own is not the task's.
+                                        "TRACEPARENT=" + task.traceparent()};
   return variables;
 }
 

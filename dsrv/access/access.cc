@@ -68,10 +68,14 @@ std::string Caller::WrongRole(const Deed& deed, std::optional<std::string_view> 
          std::string(NameOf(who.role())) + " in namespace " + Quoted(who.row.ns);
 }
 
-Result<Ok> Caller::MayEnter(std::string_view ns) const {
+bool Caller::Sees(std::string_view ns) const {
   const Principal* who = principal();
-  if (!who || who->In(OrDefault(ns))) return Ok{};
-  return Denied(info_->deed, ns, WrongRole(info_->deed, OrDefault(ns), *who));
+  return !who || who->In(OrDefault(ns));
+}
+
+Result<Ok> Caller::MayEnter(std::string_view ns) const {
+  if (Sees(ns)) return Ok{};
+  return Denied(info_->deed, ns, WrongRole(info_->deed, OrDefault(ns), *principal()));
 }
 
 Result<Ok> Caller::Narrow(Filter* filter) const {

@@ -41,6 +41,9 @@ class Caller {
  public:
   Caller() = default;
 
+  // Whether what is in this namespace (empty: "default") is shown to the caller. To leave something
+  // out is no refusal, so unlike MayEnter it notes nothing.
+  bool Sees(std::string_view ns) const;
   // Whether the caller may enter this namespace, too (empty: "default").
   Result<Ok> MayEnter(std::string_view ns) const;
   // Whether the caller may take the tasks that the filter asks for. A worker whose credential is

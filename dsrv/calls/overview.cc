@@ -114,7 +114,7 @@ class OverviewCall : public std::enable_shared_from_this<OverviewCall> {
   void Begin() {
     PostFor(call_, request_.ByteSizeLong(), [self = shared_from_this()](Engine& engine) {
       const auto sees = [&](const std::string& ns) {
-        return self->call_.caller().MayEnter(ns).has_value();
+        return self->call_.caller().Sees(ns);
       };
       AddUp(engine, sees, self->request_, self->reply_);
       engine.AfterCommit([self] {

@@ -16,6 +16,7 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/groups.h"
+#include "dsrv/engine/measures.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/engine/retention.h"
@@ -42,6 +43,7 @@ class Deletions {
     Bulks& bulks;
     Agents& agents;
     Retention& retention;
+    Measures& measures;
     Packages& packages;
     Secrets& secrets;
     const EngineOptions& options;

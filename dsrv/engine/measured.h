@@ -32,6 +32,7 @@ struct NodeMeasures {
   Spread<kWorkEdges> wait;  // from ready to claim
   // Of the last copy: tokens that are ready, claimed, waiting, held.
   std::array<uint64_t, 4> tokens{};
+  bool other = false;  // it stands for many nodes
 };
 
 // In the order of InstanceResult from kSuccess on.

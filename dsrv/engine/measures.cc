@@ -1,5 +1,7 @@
 #include "dsrv/engine/measures.h"
 
+#include <algorithm>
+
 #include "dsrv/engine/statistics.h"
 
 namespace dfsmr {
@@ -8,13 +10,22 @@ namespace {
 // By how a record of a withdrawn claim says so.
 constexpr std::string_view kNotBegun = "not begun";
 
+// Of a node that stands for many: beyond these its transitions are one.
+constexpr size_t kNamesOfOther = 64;
+
 void CountTransition(const std::string& name, NodeMeasures* node) {
-  for (auto& [known, count] : node->transitions) {
-    if (known != name) continue;
-    ++count;
-    return;
+  auto& all = node->transitions;
+  const auto find = [&all](std::string_view one) {
+    return std::ranges::find_if(all, [one](const auto& known) { return known.first == one; });
+  };
+  auto known = find(name);
+  const bool full = node->other && all.size() >= kNamesOfOther;
+  if (known == all.end() && full) known = find(kOtherSeries);
+  if (known != all.end()) {
+    ++known->second;
+  } else {
+    all.emplace_back(full ? kOtherSeries : std::string_view(name), 1);
   }
-  node->transitions.emplace_back(name, 1);
 }
 
 static_assert(static_cast<size_t>(InstanceResult::kAborted) ==
@@ -49,9 +60,12 @@ NodeMeasures& Measures::Of(MachineState& machine, const std::string& name) {
       return *(place.nodes[name] = std::make_unique<NodeMeasures>());
     }
   }
-  folded_.insert(std::hash<std::string>()(machine.ns + '\0' + machine.id + '\0' + name));
+  folded_[machine.ns].insert(std::hash<std::string>()(machine.id + '\0' + name));
   std::unique_ptr<NodeMeasures>& other = others_[machine.ns].nodes[std::string(kOtherSeries)];
-  if (!other) other = std::make_unique<NodeMeasures>();
+  if (!other) {
+    other = std::make_unique<NodeMeasures>();
+    other->other = true;
+  }
   return *other;
 }
 
@@ -126,6 +140,14 @@ void Measures::Occurred(const std::string& ns, const std::string& source, std::s
                         std::optional<Duration> delay) {
   ++occurrences_[{ns, source, std::string(outcome)}];
   if (delay) occurrence_delay_.Add(static_cast<uint64_t>(std::max(*delay, Duration()).count()));
+}
+
+void Measures::Forget(const MachineState& machine) { nodes_ -= machine.measures.nodes.size(); }
+
+void Measures::Forget(const std::string& ns) {
+  others_.erase(ns);
+  folded_.erase(ns);
+  std::erase_if(occurrences_, [&ns](const auto& one) { return one.first[0] == ns; });
 }
 
 void Measures::ChangedInBulk(std::string_view action, std::string_view outcome) {

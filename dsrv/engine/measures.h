@@ -43,6 +43,10 @@ class Measures {
   // An occurrence was listed, or has got another outcome. `delay` absent: it was due at no time.
   void Occurred(const std::string& ns, const std::string& source, std::string_view outcome,
                 std::optional<Duration> delay);
+  // The machine goes, with its namespace.
+  void Forget(const MachineState& machine);
+  // The namespace is deleted, and its machines are gone: another one may get its name.
+  void Forget(const std::string& ns);
   void ChangedInBulk(std::string_view action, std::string_view outcome);
 
   // Since when the oldest of a queue is ready; nullopt: nothing is.
@@ -68,8 +72,9 @@ class Measures {
   const OpenTurn& turn_;
   const Catalog& catalog_;
   const size_t most_;
-  size_t nodes_ = 0;                               // that have numbers of their own
-  std::unordered_set<size_t> folded_;              // those that have none, by hashes
+  size_t nodes_ = 0;  // that have numbers of their own
+  // Those that have none, by namespace: hashes.
+  std::map<std::string, std::unordered_set<size_t>> folded_;
   std::map<std::string, MachineMeasures> others_;  // by namespace; their one node is kOtherSeries
   std::map<std::pair<std::string, std::string>, uint64_t> bulks_;
   std::map<std::array<std::string, 3>, uint64_t> occurrences_;

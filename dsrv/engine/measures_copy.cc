@@ -58,7 +58,8 @@ class Measures::Copying {
         machine.nodes.push_back({name, *node, std::nullopt});
       }
     }
-    copy_.folded = from_.folded_.size();
+    copy_.folded = 0;
+    for (const auto& [ns, nodes] : from_.folded_) copy_.folded += nodes.size();
     copy_.bulks = from_.bulks_;
     copy_.occurrence_delay = from_.occurrence_delay_;
     for (const auto& [labels, count] : from_.occurrences_) {

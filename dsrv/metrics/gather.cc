@@ -64,8 +64,9 @@ void AddAgents(Engine& engine, const std::string& ns, Snapshot* snapshot) {
 
 void AddLimits(Engine& engine, const std::string& ns, size_t* left, Snapshot* snapshot) {
   const size_t most = std::min(*left, kKeysOfSpace);
-  const auto all = engine.limits().List({ns, "", false, "", most});
-  *left -= all.size();
+  const auto all = engine.limits().List({ns, "", false, "", most + 1});
+  *left -= std::min(most, all.size());
+  if (all.size() > most) return;  // no number is better than one that leaves some out
   for (const LimitView& limit : all) {
     LimitCounts& counts = snapshot->limits[{ns, limit.key.substr(0, limit.key.find('/'))}];
     counts.held += limit.held;

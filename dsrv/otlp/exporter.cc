@@ -19,6 +19,8 @@ constexpr milliseconds kIdle{10'000};
 constexpr milliseconds kAnswer{10'000};
 constexpr milliseconds kLastAnswer{2'000};  // when the server stops
 constexpr milliseconds kLongestWait{30'000};
+// A collector that takes spans slowly has so long in all when the server stops.
+constexpr milliseconds kLeave{5'000};
 // What a process that was killed had not sent: a batch's wait, and the time that sending it takes.
 constexpr Duration kUnsent = std::chrono::seconds(5);
 
@@ -95,12 +97,18 @@ void Exporter::Stop() {
 }
 
 void Exporter::Run() {
+  std::optional<steady_clock::time_point> end_by;
   for (;;) {
     const bool last = signal_->stopped();
+    if (last && !end_by) end_by = steady_clock::now() + kLeave;
     const bool more = Read();
     const auto age = steady_clock::now() - oldest_;
     if (!spans_.empty() && (spans_.size() >= options_.batch || age >= options_.linger || last)) {
-      Ship();
+      const bool taken = Ship();
+      if (last && (!taken || steady_clock::now() >= *end_by)) {
+        if (!spans_.empty()) Drop(spans_.size(), "the server stops");
+        break;
+      }
     }
     if (more) continue;
     if (last && spans_.empty()) break;
@@ -137,12 +145,17 @@ bool Exporter::Read() {
   return position_ < head;
 }
 
-// Until the spans are taken, or dropped.
-void Exporter::Ship() {
+// Until the spans are taken, or dropped. False: the collector was asked, and is away.
+bool Exporter::Ship() {
   const size_t count = std::min(spans_.size(), options_.batch);
   const std::vector<Span> batch(spans_.begin(), spans_.begin() + static_cast<ptrdiff_t>(count));
   const std::string json = ToJson(batch, options_.version);
   spans_.erase(spans_.begin(), spans_.begin() + static_cast<ptrdiff_t>(count));
+  // Given up: it is tried now and then, and what comes meanwhile is counted without a wait.
+  if (away_since_ && steady_clock::now() < try_again_) {
+    Drop(count, "the collector is away");
+    return true;
+  }
   for (milliseconds wait = options_.first_wait;; wait = std::min(2 * wait, kLongestWait)) {
     const bool last = signal_->stopped();
     const Delivered delivered = options_.post(json, last ? kLastAnswer : kAnswer);
@@ -151,17 +164,23 @@ void Exporter::Ship() {
         spdlog::info("otlp: the collector takes spans again");
       }
       sent_ += count;
-      return;
+      return true;
     }
-    if (delivered.delivery == Delivery::kNever) return Drop(count, delivered.why);
+    if (delivered.delivery == Delivery::kNever) {
+      Drop(count, delivered.why);
+      return true;  // it is there, and takes others
+    }
     const auto now = steady_clock::now();
     if (!away_since_) {
       spdlog::warn("otlp: the collector does not take spans: {}; it is tried again for {} min",
                    delivered.why, options_.patience.count() / 60'000);
       away_since_ = now;
     }
-    if (last || now - *away_since_ >= options_.patience) {
-      return Drop(count, delivered.why);
+    const bool given_up = now - *away_since_ >= options_.patience;
+    if (given_up) try_again_ = now + kLongestWait;
+    if (last || given_up) {
+      Drop(count, delivered.why);
+      return false;
     }
     signal_->Rest(wait);
   }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -40,7 +41,8 @@ class Exporter {
   Exporter(ExporterOptions options, const Reader& reader, Changes& changes);
   ~Exporter();  // as Stop
 
-  // Sends what is there up to the feed's end, if the collector takes it at once, and ends. Call it
+  // Sends what is there up to the feed's end, as far as the collector takes it at once and within
+  // seconds, and ends. Call it
   // when the feed has ended.
   void Stop();
 
@@ -53,7 +55,7 @@ class Exporter {
 
   void Run();
   bool Read();  // false: the feed has no more now
-  void Ship();
+  bool Ship();  // false: the collector was asked, and is away
   void Drop(size_t count, const std::string& why);
 
   const ExporterOptions options_;
@@ -67,6 +69,7 @@ class Exporter {
   std::chrono::steady_clock::time_point oldest_;  // of spans_
   // Since when the collector takes nothing; nullopt: it does.
   std::optional<std::chrono::steady_clock::time_point> away_since_;
+  std::chrono::steady_clock::time_point try_again_;  // not before that, once it was given up
   std::atomic<uint64_t> sent_ = 0;
   std::atomic<uint64_t> dropped_ = 0;
   std::thread thread_;

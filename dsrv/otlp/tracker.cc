@@ -177,6 +177,7 @@ void Tracker::Apply(Known& known, const Event& event, std::vector<Span>* spans) 
 Tracker::Known& Tracker::Recall(const Event& event, std::vector<Span>* spans) {
   const std::string key = KeyOf(event);
   const bool first = event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kScheduled;
+  if (!first && (untraced_.contains(key) || old_untraced_.contains(key))) return none_;
   auto found = young_.find(key);
   // Another instance may have had this id before.
   if (found != young_.end() && (found->second.trace || !first)) return found->second;
@@ -189,7 +190,14 @@ Tracker::Known& Tracker::Recall(const Event& event, std::vector<Span>* spans) {
   }
   known = {};
   const auto origin = past_.OriginOf(event);
-  if (!origin || !origin->trace.sampled) return known;
+  if (!origin || !origin->trace.sampled) {
+    young_.erase(key);
+    if (untraced_.size() >= options_.remembered) old_untraced_ = std::exchange(untraced_, {});
+    untraced_.insert(key);
+    return none_;
+  }
+  untraced_.erase(key);
+  old_untraced_.erase(key);
   known.trace = origin->trace;
   known.own = SpanId({event.ns, event.instance});
   if (origin->first_seq == event.seq) return known;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "dsrv/otlp/span.h"
@@ -90,6 +91,10 @@ class Tracker {
   // Two generations: when the young one is full it becomes the old one, and that is forgotten.
   std::unordered_map<std::string, Known> young_;
   std::unordered_map<std::string, Known> old_;
+  // Those without a trace, likewise: they push none out that has one.
+  std::unordered_set<std::string> untraced_;
+  std::unordered_set<std::string> old_untraced_;
+  Known none_;  // what is known of them
 };
 
 }  // namespace dfsmr::otlp

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "dsrv/engine/measured.h"
+#include "dsrv/engine/namespaces.h"
 #include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {
@@ -64,8 +65,7 @@ TEST_CASE("what is counted is what the feed has") {
   const Measured::Node& a = NodeOf(copy, "m", "a");
   CHECK(a.counts.timeouts == Count(world, ChangeKind::kTimedOut));
   CHECK(a.counts.timeouts == 10);
-  CHECK(a.counts.transitions ==
-        std::vector<std::pair<std::string, uint64_t>>{{"ok", 4}});
+  CHECK(a.counts.transitions == std::vector<std::pair<std::string, uint64_t>>{{"ok", 4}});
   CHECK(a.counts.tokens == std::array<uint64_t, 4>{0, 6, 0, 0});
   CHECK(a.timeout == std::optional<Duration>(20s));
   // One hand-out each time, which waited for no longer than the timeout that had made it ready.
@@ -128,6 +128,43 @@ TEST_CASE("the nodes beyond the bound share one, and those within it keep theirs
   CHECK(other.counts.transitions == std::vector<std::pair<std::string, uint64_t>>{{"ok", 1}});
   CHECK(other.counts.tokens[0] == 2);  // b of k and of a
   CHECK(copy.folded == 3);             // b of k, a and b of a
+}
+
+TEST_CASE("what stands for many nodes names few transitions") {
+  EngineOptions options;
+  options.metrics_series = 0;
+  World world(std::move(options));
+  for (int i = 0; i < 70; ++i) {
+    const std::string n = std::to_string(i);
+    world.Define("id: m" + n + "\nnodes:\n  a: {start: true, transitions: {t" + n +
+                 ": done}}\n  done: {final: true}\n");
+    world.Start("m" + n, "i" + n);
+    REQUIRE(world.Move("i" + n, "t" + n));
+  }
+  const auto transitions = NodeOf(Copy(world), kOtherSeries, kOtherSeries).counts.transitions;
+  REQUIRE(transitions.size() == 65);
+  CHECK(transitions.back() == std::pair<std::string, uint64_t>(kOtherSeries, 6));
+}
+
+TEST_CASE("nothing is left of a namespace that is deleted") {
+  EngineOptions options;
+  options.metrics_series = 1;
+  World world(std::move(options));
+  world.Define(kMachine);
+  CHECK(Copy(world).folded == 1);  // b
+  REQUIRE(world.Do([](Engine& engine) { return engine.Delete("ns", 0s, "ann"); }));
+  const auto state = [&world] {
+    return world.Do(
+        [](Engine& e) -> Result<rows::SpaceState> { return e.namespaces().StateOf("ns"); });
+  };
+  for (int looks = 0; looks < 200 && *state() != rows::SpaceState::kNone; ++looks)
+    world.Elapse(100ms);
+  REQUIRE(*state() == rows::SpaceState::kNone);
+  CHECK(Copy(world).folded == 0);
+  world.Define(kMachine);  // it gets the place for series that its predecessor had
+  const Measured copy = Copy(world);
+  CHECK(NodeOf(copy, "m", "a").counts.transitions.empty());
+  CHECK(copy.folded == 1);
 }
 
 }  // namespace dfsmr

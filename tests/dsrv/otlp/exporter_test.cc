@@ -135,5 +135,31 @@ TEST_CASE("the end does not wait for a collector that is away") {
   CHECK(server.exporter->counts().dropped == 8);
 }
 
+TEST_CASE("nor for as many batches as have gathered meanwhile") {
+  Server server;
+  server.Tell(Delivery::kLater);
+  server.options.batch = 4;
+  server.options.first_wait = std::chrono::hours(1);
+  server.Begin();
+  server.Run(200);
+  server.AwaitTries(1);
+  server.exporter->Stop();
+  const Lock lock(server.mutex);
+  CHECK(server.tries <= 3);  // that under way, once more, and a last one
+}
+
+TEST_CASE("what comes while it is given up is counted as dropped, without a wait for each batch") {
+  Server server;
+  server.Tell(Delivery::kLater);
+  server.options.batch = 4;
+  server.options.patience = 0ms;
+  server.Begin();
+  server.Run(50);
+  server.exporter->Stop();
+  CHECK(server.exporter->counts().dropped == 200);
+  const Lock lock(server.mutex);
+  CHECK(server.tries == 1);
+}
+
 }  // namespace
 }  // namespace dfsmr::otlp

@@ -9,8 +9,6 @@
 namespace dfsmr {
 namespace {
 
-constexpr int kLargestTrailers = 4 << 20;  // the diagnostics of a bad definition are in one
-
 // Empty when it cannot be read: then the handshake says what is wrong.
 std::string ReadAll(const std::string& path) {
   std::ifstream file(path);

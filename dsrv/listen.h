@@ -11,6 +11,9 @@
 
 namespace dfsmr {
 
+// Bytes of trailers that a caller takes: the diagnostics of a bad definition are in one.
+inline constexpr int kLargestTrailers = 4 << 20;
+
 // A server whose connections come from `acceptor`, with what `add` registers; null: gRPC does not
 // start. It is not SERVING yet.
 std::unique_ptr<grpc::Server> Listen(const Flags& flags,

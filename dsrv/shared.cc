@@ -208,7 +208,7 @@ void SharedServer::Serve(const PartRow& mine) {
   auto inside = builder.BuildAndStart();
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, 4 << 20);
+  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestTrailers);
   auto stub = std::make_shared<grpc::GenericStub>(inside->InProcessChannel(arguments));
   {
     const Lock lock(mutex_);

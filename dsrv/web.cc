@@ -39,10 +39,6 @@ TlsFiles TlsOf(const Flags& flags) {
   return files;
 }
 
-std::string_view NameOf(Room room) {
-  return room == Room::kAmple ? "ample" : room == Room::kScarce ? "scarce" : "none";
-}
-
 Error Elsewhere() {
   return {Code::kUnavailable, Reason::kNone,
           "another server of this store has to do that: ask there, or again later"};

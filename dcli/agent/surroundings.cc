@@ -12,6 +12,7 @@
 
 #include "dcli/text/json.h"
 #include "dcli/work/verdict.h"
+#include "fsm/base/hex.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -77,12 +78,7 @@ std::string MarkOf(const std::string& server_life, const std::string& name_space
       server_life + '\n' + (name_space.empty() ? "default" : name_space) + '\n' + agent;
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(whole.data()), whole.size(), digest);
-  std::string mark;
-  for (size_t i = 0; i < 8; ++i) {
-    mark += "0123456789abcdef"[digest[i] >> 4];
-    mark += "0123456789abcdef"[digest[i] & 15];
-  }
-  return mark;
+  return ToHex(std::string_view(reinterpret_cast<const char*>(digest), 8));
 }
 
 Result<Launch> LaunchOf(const Surroundings& surroundings, const Worker& worker,

@@ -16,6 +16,7 @@
 #include <optional>
 #include <thread>
 
+#include "fsm/base/hex.h"
 #include "storage/archive/files.h"
 
 namespace dfsmr::cli {
@@ -62,25 +63,6 @@ void UsedNow(const Descriptor& lock) {
   clock_gettime(CLOCK_REALTIME, &now[0]);
   now[1] = now[0];
   if (futimens(lock.get(), now) != 0) futimens(lock.get(), nullptr);  // somebody else's file
-}
-
-std::string ToHex(std::string_view bytes) {
-  std::string hex;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    hex += "0123456789abcdef"[byte >> 4];
-    hex += "0123456789abcdef"[byte & 15];
-  }
-  return hex;
-}
-
-std::string FromHex(std::string_view hex) {
-  const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes += static_cast<char>(digit(hex[i]) * 16 + digit(hex[i + 1]));
-  }
-  return bytes;
 }
 
 // Whether the file of a lock is still the one of this path.
@@ -172,7 +154,7 @@ CachedPackagePtr PackageCache::Seen(const std::string& hex, Descriptor lock) con
   auto found = std::make_shared<CachedPackage>();
   found->lock_ = std::move(lock);
   found->folder_ = entry + "/" + about->top;
-  found->hashes_ = {.sha256 = FromHex(hex), .sha512 = FromHex(about->sha512)};
+  found->hashes_ = {.sha256 = FromHex(hex).value_or(""), .sha512 = FromHex(about->sha512).value_or("")};
   found->birth_ = about->birth;
   return found;
 }

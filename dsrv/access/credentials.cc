@@ -1,11 +1,13 @@
 #include "dsrv/access/credentials.h"
 
-#include <openssl/crypto.h>
 #include <openssl/rand.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
 #include <cstring>
+
+#include "dsrv/access/proof.h"
+#include "fsm/base/hex.h"
 
 namespace dfsmr {
 
@@ -21,13 +23,7 @@ std::string RandomHex(size_t bytes) {
   const int filled =
       RAND_bytes(reinterpret_cast<unsigned char*>(random.data()), static_cast<int>(bytes));
   Check(filled == 1, "the system has no randomness to give");
-  std::string hex;
-  for (char c : random) {
-    static constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[static_cast<uint8_t>(c) >> 4];
-    hex += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return hex;
+  return ToHex(random);
 }
 
 size_t CredentialBook::First::operator()(const std::string& hash) const {
@@ -37,7 +33,7 @@ size_t CredentialBook::First::operator()(const std::string& hash) const {
 }
 
 bool CredentialBook::SameTime::operator()(const std::string& a, const std::string& b) const {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+  return SameText(a, b);
 }
 
 PrincipalPtr CredentialBook::Find(std::string_view secret) const {

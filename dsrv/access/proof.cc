@@ -7,22 +7,10 @@
 #include <array>
 #include <cctype>
 
+#include "fsm/base/hex.h"
+
 namespace dfsmr {
 namespace {
-
-bool Same(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
-}
-
-std::string Hex(std::string_view bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string hex;
-  for (char c : bytes) {
-    hex += kDigits[static_cast<uint8_t>(c) >> 4];
-    hex += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return hex;
-}
 
 std::string Base64(std::string_view bytes) {
   std::string text(4 * ((bytes.size() + 2) / 3) + 1, '\0');
@@ -39,26 +27,30 @@ std::string Lower(std::string_view text) {
   return lower;
 }
 
-std::string Hmac(const std::string& secret, std::string_view body) {
+}  // namespace
+
+std::string Hmac(std::string_view secret, std::string_view text) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
   unsigned int size = 0;
   HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(body.data()), body.size(), digest.data(), &size);
+       reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data(), &size);
   return {reinterpret_cast<const char*>(digest.data()), size};
 }
 
-}  // namespace
+bool SameText(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
 
 bool Proven(const WebhookSource& webhook, const std::optional<std::string>& proof,
             std::string_view body, const std::string& secret) {
   if (webhook.proof == WebhookSource::Proof::kOpen) return true;
   // An empty secret would let in everybody who knows that it is empty.
   if (!proof || secret.empty()) return false;
-  if (webhook.proof == WebhookSource::Proof::kToken) return Same(*proof, secret);
+  if (webhook.proof == WebhookSource::Proof::kToken) return SameText(*proof, secret);
   if (!proof->starts_with(webhook.prefix)) return false;
   const std::string given = proof->substr(webhook.prefix.size());
   const std::string digest = Hmac(secret, body);
-  return webhook.base64 ? Same(given, Base64(digest)) : Same(Lower(given), Hex(digest));
+  return webhook.base64 ? SameText(given, Base64(digest)) : SameText(Lower(given), ToHex(digest));
 }
 
 }  // namespace dfsmr

@@ -1,4 +1,4 @@
-// How a caller of a webhook proves who it is.
+// How a caller proves who it is: to a webhook, and a server to another one.
 #pragma once
 
 #include <optional>
@@ -14,5 +14,11 @@ namespace dfsmr {
 // another.
 bool Proven(const WebhookSource& webhook, const std::optional<std::string>& proof,
             std::string_view body, const std::string& secret);
+
+// HMAC with SHA-256 (RFC 2104) of `text`: 32 bytes.
+std::string Hmac(std::string_view secret, std::string_view text);
+
+// Whether two texts are equal. Takes as long for any two of one length.
+bool SameText(std::string_view a, std::string_view b);
 
 }  // namespace dfsmr

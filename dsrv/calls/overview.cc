@@ -72,10 +72,6 @@ void AddLimits(Limits& limits, const std::string& ns, std::vector<LimitView>* al
   }
 }
 
-std::string_view NameOfRoom(Room room) {
-  return room == Room::kAmple ? "ample" : room == Room::kScarce ? "scarce" : "none";
-}
-
 // The bytes of all files in a folder and below it.
 uint64_t BytesIn(const std::filesystem::path& folder) {
   uint64_t bytes = 0;
@@ -185,7 +181,7 @@ void AddUp(Engine& engine, const std::function<bool(const std::string& ns)>& see
   }
   ToProto(survey.now(), out->mutable_time());
   v1::ServerStatus* server = out->mutable_server();
-  server->set_room(std::string(NameOfRoom(survey.room())));
+  server->set_room(std::string(NameOf(survey.room())));
   server->set_first_seq(survey.feed_start());
   server->set_last_seq(survey.last_seq());
 }

@@ -6,20 +6,9 @@
 
 #include "dsrv/engine/trust.h"
 #include "dsrv/wire/checks.h"
+#include "fsm/base/hex.h"
 
 namespace dfsmr {
-namespace {
-
-std::string FromHex(std::string_view digits) {
-  const auto value = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
-  std::string bytes;
-  for (size_t i = 0; i + 1 < digits.size(); i += 2) {
-    bytes += static_cast<char>(value(digits[i]) << 4 | value(digits[i + 1]));
-  }
-  return bytes;
-}
-
-}  // namespace
 
 Result<GivenSignatures> ParseSignatures(const std::vector<std::string>& texts) {
   if (texts.size() > Trust::kSignaturesMost) {
@@ -47,8 +36,8 @@ Result<Ok> VerifyAll(const GivenSignatures& given, const ArchiveHashes& hashes) 
 
 Result<ArchiveHashes> HashesOf(const Moment& moment, const rows::PackageVersionRow& row) {
   if (!row.sha512.empty()) {
-    return ArchiveHashes{FromHex(std::string_view(row.digest).substr(row.digest.find(':') + 1)),
-                         row.sha512};
+    const std::string_view digits = std::string_view(row.digest).substr(row.digest.find(':') + 1);
+    return ArchiveHashes{FromHex(digits).value_or(""), row.sha512};
   }
   ArchiveHasher hasher;
   uint64_t bytes = 0;

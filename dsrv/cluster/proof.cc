@@ -1,10 +1,7 @@
 #include "dsrv/cluster/proof.h"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
-
-#include <array>
+#include "dsrv/access/proof.h"
+#include "fsm/base/hex.h"
 
 namespace dfsmr {
 namespace {
@@ -16,17 +13,7 @@ std::string Code(std::string_view secret, const PassedOn& call) {
                                   &call.certificate, &call.door, &call.request_id}) {
     text += std::to_string(part->size()) + ":" + *part;
   }
-  std::array<unsigned char, EVP_MAX_MD_SIZE> code{};
-  unsigned size = 0;
-  HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-       reinterpret_cast<const unsigned char*>(text.data()), text.size(), code.data(), &size);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) {
-    hex += kDigits[code[i] >> 4];
-    hex += kDigits[code[i] & 15];
-  }
-  return hex;
+  return ToHex(Hmac(secret, text));
 }
 
 }  // namespace
@@ -43,7 +30,7 @@ bool Proven(std::string_view secret, std::string_view value, PassedOn* call) {
   call->receiver = value.substr(first + 1, second - first - 1);
   const std::string_view told = value.substr(second + 1);
   const std::string code = Code(secret, *call);
-  return told.size() == code.size() && CRYPTO_memcmp(told.data(), code.data(), code.size()) == 0;
+  return SameText(told, code);
 }
 
 }  // namespace dfsmr

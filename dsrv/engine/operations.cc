@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "fsm/base/hex.h"
+
 namespace dfsmr {
 namespace {
 
@@ -38,17 +40,13 @@ rows::LeftoverRow RowOf(const Instance& instance, const std::string& node, uint6
   return row;
 }
 
-void AppendNumber(std::string* text, uint64_t number) {
-  for (int shift = 60; shift >= 0; shift -= 4) *text += "0123456789abcdef"[number >> shift & 15];
-}
-
 }  // namespace
 
 std::string OperationPlace(const OperationView& view) {
   std::string place;
-  AppendNumber(&place, static_cast<uint64_t>(Micros(view.row.claim_time)));
-  AppendNumber(&place, view.row.id.epoch);
-  AppendNumber(&place, view.row.id.serial);
+  place += ToHex(static_cast<uint64_t>(Micros(view.row.claim_time)));
+  place += ToHex(view.row.id.epoch);
+  place += ToHex(view.row.id.serial);
   return place;
 }
 

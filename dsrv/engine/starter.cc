@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "fsm/base/hex.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
 #include "fsm/when/schedule_check.h"
@@ -193,9 +194,7 @@ void Starter::Sample(StartArgs* args) {
   constexpr double kAll = 18446744073709551616.0;  // 2^64
   if (static_cast<double>(random()) >= options_.trace_sample * kAll) return;
   TraceContext trace{.sampled = true};
-  for (uint64_t half : {random(), random() | 1}) {
-    for (int shift = 60; shift >= 0; shift -= 4) trace.id += "0123456789abcdef"[half >> shift & 15];
-  }
+  trace.id = ToHex(random()) + ToHex(random() | 1);
   args->spec.trace = std::move(trace);
 }
 

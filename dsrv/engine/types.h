@@ -214,6 +214,9 @@ enum class Room : uint8_t {
   kScarce,  // definitions and starts are refused
   kNone,    // hand-outs and reports, too, except to polls and streams that wait already
 };
+inline constexpr std::string_view NameOf(Room room) {
+  return room == Room::kAmple ? "ample" : room == Room::kScarce ? "scarce" : "none";
+}
 
 struct Extended {
   Timestamp deadline = kNever;

@@ -8,6 +8,7 @@
 #include "dsrv/http/embedded.h"
 #include "dsrv/http/gzip.h"
 #include "dsrv/http/url.h"
+#include "fsm/base/hex.h"
 
 namespace dfsmr::http {
 namespace {
@@ -64,16 +65,6 @@ std::string InAttribute(std::string text) {
   return text;
 }
 
-std::string HexOf(std::string_view bytes) {
-  std::string hex;
-  for (char c : bytes) {
-    static constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[static_cast<uint8_t>(c) >> 4];
-    hex += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return hex;
-}
-
 }  // namespace
 
 Pages::Pages(bool on, std::filesystem::path folder, std::string base, const std::string& trace_url)
@@ -87,7 +78,7 @@ Pages::Pages(bool on, std::filesystem::path folder, std::string base, const std:
     embedded_.push_back({std::string(name), std::string(bytes), true});
     all += bytes;
   }
-  embedded_hash_ = HexOf(HashOf(all)).substr(0, 16);
+  embedded_hash_ = ToHex(HashOf(all)).substr(0, 16);
 }
 
 std::optional<Pages::File> Pages::Find(std::string_view name) const {
@@ -116,7 +107,7 @@ std::string Pages::Hash() const {
   for (const std::string& name : names) {
     if (const auto file = Find(name)) all += file->bytes;
   }
-  return HexOf(HashOf(all)).substr(0, 16);
+  return ToHex(HashOf(all)).substr(0, 16);
 }
 
 // With the base in front of its links, and the hash behind those to assets.

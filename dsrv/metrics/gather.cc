@@ -41,10 +41,6 @@ std::string NameOf(AgentState state) {
   return "unknown";
 }
 
-std::string NameOf(Room room) {
-  return room == Room::kAmple ? "ample" : room == Room::kScarce ? "scarce" : "none";
-}
-
 double SecondsOf(Timestamp time) { return static_cast<double>(Micros(time)) / 1e6; }
 
 void AddAgents(Engine& engine, const std::string& ns, Snapshot* snapshot) {

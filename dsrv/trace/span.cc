@@ -2,6 +2,8 @@
 
 #include <openssl/sha.h>
 
+#include "fsm/base/hex.h"
+
 namespace dfsmr {
 
 std::string SpanId(const SpanOf& of) {
@@ -11,11 +13,7 @@ std::string SpanId(const SpanOf& of) {
   whole += std::to_string(of.visit) + '/' + std::to_string(of.attempt);
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(whole.data()), whole.size(), digest);
-  std::string id;
-  for (size_t i = 0; i < 8; ++i) {
-    id += "0123456789abcdef"[digest[i] >> 4];
-    id += "0123456789abcdef"[digest[i] & 15];
-  }
+  std::string id = ToHex(std::string_view(reinterpret_cast<const char*>(digest), 8));
   if (id == std::string(16, '0')) id.back() = '1';  // all 0 is no span
   return id;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "fsm/base/hex.h"
+
 namespace dfsmr {
 namespace {
 
@@ -21,23 +23,6 @@ bool IsHex(std::string_view text) {
 }
 
 bool AllZero(std::string_view text, char zero) { return text.find_first_not_of(zero) == text.npos; }
-
-std::string ToBytes(std::string_view hex) {
-  std::string bytes;
-  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
-    bytes += static_cast<char>(HexDigit(hex[i]) << 4 | HexDigit(hex[i + 1]));
-  }
-  return bytes;
-}
-
-std::string ToHex(std::string_view bytes) {
-  std::string hex;
-  for (char c : bytes) {
-    hex += "0123456789abcdef"[static_cast<uint8_t>(c) >> 4];
-    hex += "0123456789abcdef"[c & 15];
-  }
-  return hex;
-}
 
 }  // namespace
 
@@ -59,8 +44,8 @@ std::string Traceparent(const TraceContext& trace, std::string_view span) {
 }
 
 std::string PackTrace(const TraceContext& trace) {
-  std::string bytes = ToBytes(trace.id);
-  bytes += trace.parent.empty() ? std::string(kSpanBytes, '\0') : ToBytes(trace.parent);
+  std::string bytes = FromHex(trace.id).value();
+  bytes += trace.parent.empty() ? std::string(kSpanBytes, '\0') : FromHex(trace.parent).value();
   bytes += trace.sampled ? kSampled : '\0';
   return bytes;
 }

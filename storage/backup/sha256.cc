@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 
+#include "fsm/base/hex.h"
 #include "fsm/base/result.h"
 
 namespace dfsmr {
@@ -17,17 +18,11 @@ void Sha256::Add(std::string_view bytes) {
 }
 
 std::string Sha256::Take() {
-  static constexpr char kDigits[] = "0123456789abcdef";
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned size = 0;
   Check(EVP_DigestFinal_ex(context_, digest, &size) == 1, "SHA-256 ends");
   Check(EVP_DigestInit_ex(context_, EVP_sha256(), nullptr) == 1, "SHA-256 begins again");
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) {
-    hex += kDigits[digest[i] >> 4];
-    hex += kDigits[digest[i] & 15];
-  }
-  return hex;
+  return ToHex(std::string_view(reinterpret_cast<const char*>(digest), size));
 }
 
 }  // namespace dfsmr

@@ -90,6 +90,7 @@
 #include <string>
 #include <string_view>
 
+#include "fsm/base/hex.h"
 #include "record.pb.h"
 #include "storage/rows/reader.h"
 
@@ -206,14 +207,8 @@ class KeyReader {
 };
 
 inline Error Corrupt(std::string_view what, std::string_view key) {
-  std::string hex;
-  for (char c : key) {
-    static constexpr char kDigits[] = "0123456789abcdef";
-    hex += kDigits[static_cast<uint8_t>(c) >> 4];
-    hex += kDigits[static_cast<uint8_t>(c) & 15];
-  }
   return {Code::kDataLoss, Reason::kStoreFailed,
-          "the store holds a damaged " + std::string(what) + " under key " + hex};
+          "the store holds a damaged " + std::string(what) + " under key " + ToHex(key)};
 }
 
 // The key with `prefix` at which a scan resumes after the id `after`; the first when that is empty.

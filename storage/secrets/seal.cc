@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "fsm/base/hex.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr {
@@ -15,22 +16,10 @@ constexpr size_t kKeyBytes = 32;
 constexpr size_t kTagBytes = 16;
 constexpr char kFormat = 1;  // the first byte of what is sealed: format, nonce, text, tag
 
-int Digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
 std::string IdOf(std::string_view bytes) {
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
-  std::string id;
-  for (size_t i = 0; i < 4; ++i) {
-    id += "0123456789abcdef"[digest[i] >> 4];
-    id += "0123456789abcdef"[digest[i] & 15];
-  }
-  return id;
+  return ToHex(std::string_view(reinterpret_cast<const char*>(digest), 4));
 }
 
 const unsigned char* Bytes(std::string_view text) {
@@ -89,15 +78,12 @@ Result<SecretKeys> ParseSecretKeys(std::string_view text, std::string_view sourc
     while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
     if (line.empty()) continue;
     SecretKey key;
-    for (size_t i = 0; i + 1 < line.size(); i += 2) {
-      const int high = Digit(line[i]);
-      const int low = Digit(line[i + 1]);
-      if (high < 0 || low < 0) return wrong(number, "not only hex digits");
-      key.bytes += static_cast<char>(high << 4 | low);
-    }
     if (line.size() != 2 * kKeyBytes) {
       return wrong(number, std::to_string(line.size()) + " characters");
     }
+    auto bytes = FromHex(line);
+    if (!bytes) return wrong(number, "not only hex digits");
+    key.bytes = *std::move(bytes);
     key.id = IdOf(key.bytes);
     const SecretKey* same = parsed.Find(key.id);
     if (same != nullptr && same->bytes != key.bytes) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "fsm/base/hex.h"
 #include "fsm/base/names.h"
 #include "storage/signatures/wire.h"
 

@@ -43,16 +43,6 @@ std::string ToBase64(std::string_view bytes) {
   return text;
 }
 
-std::string ToHex(std::string_view bytes) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    text += kHex[static_cast<unsigned char>(c) >> 4U];
-    text += kHex[static_cast<unsigned char>(c) & 15U];
-  }
-  return text;
-}
-
 void PutString(std::string_view bytes, std::string* to) {
   for (int shift = 24; shift >= 0; shift -= 8) {
     *to += static_cast<char>(bytes.size() >> shift & 0xffU);

@@ -11,7 +11,6 @@ namespace dfsmr {
 // With or without the signs at its end; nullopt: it is no base64.
 std::optional<std::string> FromBase64(std::string_view text);
 std::string ToBase64(std::string_view bytes);
-std::string ToHex(std::string_view bytes);
 
 void PutString(std::string_view bytes, std::string* to);
 

@@ -62,11 +62,12 @@ Result<Ok> Pause(Engine& engine, const SetPausedCommand& command) {
   return Ok{};
 }
 
-Result<Occurrence> Retry(Engine& engine, const NamedDocument& named, const std::string& id) {
+Result<Occurrence> Retry(Engine& engine, const RetryCommand& command, const std::string& id) {
+  const NamedDocument& named = command.named;
   if (named.kind == DocumentKind::kSchedule) {
-    return engine.schedules().Retry(named.ns, named.name, id);
+    return engine.schedules().Retry(named.ns, named.name, id, command.trace);
   }
-  return engine.triggers().Retry(named.ns, named.name, id);
+  return engine.triggers().Retry(named.ns, named.name, id, command.trace);
 }
 
 }  // namespace
@@ -204,7 +205,8 @@ Result<RetryCommand> ParseRetryOccurrences(const v1::RetryOccurrencesRequest& re
   return RetryCommand{*std::move(named),
                       {request.ids().begin(), request.ids().end()},
                       request.all(),
-                      request.drop()};
+                      request.drop(),
+                      ReadTraceparent(call.Traceparent())};
 }
 
 Result<Retried> RunRetryOccurrences(Engine& engine, const Caller&, RetryCommand& command) {
@@ -221,7 +223,7 @@ Result<Retried> RunRetryOccurrences(Engine& engine, const Caller&, RetryCommand&
     command.ids.resize(std::min(command.ids.size(), kRetries));
   }
   for (const std::string& id : command.ids) {
-    auto one = command.drop ? engine.occurrences().Drop(of, id) : Retry(engine, command.named, id);
+    auto one = command.drop ? engine.occurrences().Drop(of, id) : Retry(engine, command, id);
     const auto standing = one ? engine.StandingOf(command.named.ns, one->instance) : std::nullopt;
     retried.results.push_back({std::move(one), standing});
   }

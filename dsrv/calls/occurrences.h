@@ -61,6 +61,7 @@ struct RetryCommand {
   std::vector<std::string> ids;
   bool all = false;
   bool drop = false;
+  std::optional<TraceContext> trace = {};
 };
 struct Retried {
   struct One {

@@ -277,6 +277,7 @@ class ActivateCall : public std::enable_shared_from_this<ActivateCall> {
   }
 
   void Answer(Engine& engine) {
+    engine.packages().Answered(args_, done_);
     if (done_ && done_->package) seen_ = See(engine.packages(), *done_->package);
     engine.AfterCommit([self = shared_from_this()] { self->Tell(); });
   }
@@ -396,7 +397,9 @@ Result<ActivateArgs> ParseDeactivatePackage(const v1::DeactivatePackageRequest& 
 }
 
 Result<Activated> RunDeactivatePackage(Engine& engine, const Caller&, ActivateArgs& args) {
-  return engine.packages().Deactivate(args);
+  auto done = engine.packages().Deactivate(args);
+  engine.packages().Answered(args, done);
+  return done;
 }
 
 void ReplyDeactivatePackage(const Activated& done, const ActivateArgs&,

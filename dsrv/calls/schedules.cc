@@ -257,7 +257,12 @@ Result<RunScheduleCommand> ParseRunSchedule(const v1::RunScheduleRequest& reques
   if (!checked) return checked.error();
   auto overlap = ToOverlap(request.overlap());
   if (!overlap) return overlap.error();
-  RunScheduleCommand command{*std::move(ns), request.name(), request.params(), *overlap, {}};
+  RunScheduleCommand command{.ns = *std::move(ns),
+                             .name = request.name(),
+                             .params = request.params(),
+                             .overlap = *overlap,
+                             .time = {},
+                             .trace = ReadTraceparent(call.Traceparent())};
   if (request.has_time()) {
     auto time = ToTimestamp("time", request.time());
     if (!time) return time.error();
@@ -271,7 +276,8 @@ Result<Occurrence> RunRunSchedule(Engine& engine, const Caller&, RunScheduleComm
                                      .name = command.name,
                                      .params = command.params,
                                      .overlap = command.overlap,
-                                     .time = command.time});
+                                     .time = command.time,
+                                     .trace = command.trace});
   if (ran) command.standing = engine.StandingOf(command.ns, ran->instance);
   return ran;
 }

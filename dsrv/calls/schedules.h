@@ -50,6 +50,7 @@ struct RunScheduleCommand {
   std::string params;
   std::optional<Overlap> overlap;
   std::optional<Timestamp> time;
+  std::optional<TraceContext> trace;
   std::optional<std::pair<InstanceState, InstanceResult>> standing = {};  // of its instance
 };
 Result<RunScheduleCommand> ParseRunSchedule(const v1::RunScheduleRequest& request,

@@ -111,11 +111,13 @@ Result<FireTriggerCommand> ParseFireTrigger(const v1::FireTriggerRequest& reques
   if (!request.item().empty()) {
     if (auto json = CheckAnyJson("the item", request.item()); !json) return json.error();
   }
-  return FireTriggerCommand{*std::move(ns), request.name(), request.on(), request.item()};
+  return FireTriggerCommand{*std::move(ns), request.name(), request.on(), request.item(),
+                            ReadTraceparent(call.Traceparent())};
 }
 
 Result<Occurrence> RunFireTrigger(Engine& engine, const Caller&, FireTriggerCommand& command) {
-  auto fired = engine.triggers().Fire(command.ns, command.name, command.on, command.item);
+  auto fired = engine.triggers().Fire(command.ns, command.name, command.on, command.item,
+                                      command.trace);
   if (fired) command.standing = engine.StandingOf(command.ns, fired->instance);
   return fired;
 }

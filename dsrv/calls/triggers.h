@@ -49,6 +49,7 @@ struct FireTriggerCommand {
   std::string name;
   std::string on;
   std::string item;
+  std::optional<TraceContext> trace;
   std::optional<std::pair<InstanceState, InstanceResult>> standing = {};  // of its instance
 };
 Result<FireTriggerCommand> ParseFireTrigger(const v1::FireTriggerRequest& request,

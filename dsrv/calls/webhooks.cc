@@ -73,8 +73,9 @@ class Receiving : public std::enable_shared_from_this<Receiving> {
                    "the header " + Quoted(webhook.header) +
                        " does not prove that the caller knows the webhook's secret"});
     }
-    Post([self = shared_from_this(), item = ItemOf(request_, webhook)](Engine& engine) {
-      auto taken = engine.triggers().Receive(self->request_.ns, self->request_.path, item);
+    Post([self = shared_from_this(), item = ItemOf(request_, webhook),
+          trace = ReadTraceparent(request_.Header("traceparent").value_or(""))](Engine& engine) {
+      auto taken = engine.triggers().Receive(self->request_.ns, self->request_.path, item, trace);
       engine.AfterCommit([self, taken = std::move(taken)] {
         if (!taken) return self->Fail(taken.error());
         self->answer_({202, self->hook_->trigger, *taken, std::nullopt});

@@ -65,7 +65,7 @@ std::string SourceName(const ItemSource& source) {
 Result<Occurrence> Intake::Take(TriggerState& state, const Item& item) {
   if (auto full = Full()) return *std::move(full);
   const TriggerSource& source = state.source();
-  Given given{.items = {{SourceName(item.source), item.json, item.depth}}, .time = turn_.clock()};
+  Given given{.items = {{SourceName(item.source), item.json, item.depth}}, .time = turn_.clock(), .trace = item.trace};
   const Resolver resolve = ResolverOf(state.name, given, 0);
   const LookUp value = [&resolve](const Reference& reference) -> std::optional<std::string> {
     auto found = resolve(reference);
@@ -118,7 +118,7 @@ Result<Occurrence> Intake::Gather(TriggerState& state, const Item& item, Given g
   rows::PutGathered(turn_.writer(), state.trigger(), row.number, row.count++, given.last());
   state.gatherings.insert_or_assign(*key, row);
   states_.MarkDirty(state);
-  if (Complete(state.source(), row)) return FinishGathering(state, row, item.kind);
+  if (Complete(state.source(), row)) return FinishGathering(state, row, item.kind, item.trace);
   ++state.row.gathered;
   /*mutant gathered-not-kept*/ rows::PutGathering(turn_.writer(), state.trigger(), row); /*end*/
   if (!state.Paused()) deadlines_.insert({EndOf(state.source(), row), &state, *key});
@@ -126,10 +126,11 @@ Result<Occurrence> Intake::Gather(TriggerState& state, const Item& item, Given g
 }
 
 Result<Occurrence> Intake::FinishGathering(TriggerState& state, const rows::GatheringRow& row,
-                                           OccurrenceKind kind) {
+                                           OccurrenceKind kind,
+                                           const std::optional<TraceContext>& trace) {
   auto items = rows::GetGathered(turn_.reader(), state.trigger(), row.number);
   if (!turn_.Trust(items)) return items.error();
-  const Given given{*std::move(items), true, row.key, row.first};
+  const Given given{*std::move(items), true, row.key, row.first, trace};
   auto launched = Launch(state, given, kind);
   if (launched) DropGathering(state, row);
   return launched;
@@ -214,7 +215,8 @@ Result<Ok> Intake::Try(TriggerState& state, const Given& given, uint64_t number,
                           .resolve = ResolverOf(state.name, given, number),
                           .default_id = state.name + "-" + std::to_string(number),
                           .time = turn_.clock(),
-                          .depth = given.depth()};
+                          .depth = given.depth(),
+                          .trace = given.trace};
   auto launched = launcher_.Launch(order);
   if (!launched) return launched.error();
   one->outcome = launched->outcome;
@@ -240,9 +242,11 @@ Result<Occurrence> Intake::List(TriggerState& state, const Given& given, Occurre
   return listed;
 }
 
-Result<Occurrence> Intake::Retry(TriggerState& state, Occurrence one) {
+Result<Occurrence> Intake::Retry(TriggerState& state, Occurrence one,
+                                 const std::optional<TraceContext>& trace) {
   if (auto full = Full()) return *std::move(full);
-  const Given given = ReadGiven(one.item, one.given, one.time);
+  Given given = ReadGiven(one.item, one.given, one.time);
+  given.trace = trace;
   if (auto tried = Try(state, given, one.number, &one); !tried) return tried.error();
   ++one.tries;
   if (auto changed = occurrences_.Change(state.of(), one, given.depth()); !changed) {

@@ -22,6 +22,7 @@ struct Item {
   std::string json;
   uint32_t depth = 0;  // of what it starts or sends, in a chain of change triggers
   OccurrenceKind kind = OccurrenceKind::kRegular;
+  std::optional<TraceContext> trace = {};  // of the call that brings it
 };
 
 class Intake {
@@ -38,7 +39,8 @@ class Intake {
   // is no room, and nothing has happened. REQUIRES: its document is the trigger's.
   Result<Occurrence> Take(TriggerState& state, const Item& item);
   // A dead letter again, with the version that stands now.
-  Result<Occurrence> Retry(TriggerState& state, Occurrence one);
+  Result<Occurrence> Retry(TriggerState& state, Occurrence one,
+                           const std::optional<TraceContext>& trace);
   // Lists what retention has taken away before the trigger looked at it.
   void Miss(TriggerState& state, uint64_t count);
 
@@ -65,7 +67,8 @@ class Intake {
 
   Result<Occurrence> Gather(TriggerState& state, const Item& item, Given given);
   Result<Occurrence> FinishGathering(TriggerState& state, const rows::GatheringRow& row,
-                                     OccurrenceKind kind);
+                                     OccurrenceKind kind,
+                                     const std::optional<TraceContext>& trace = {});
   Result<Ok> Expire(TriggerState& state, const rows::GatheringRow& row);
   void DropGathering(TriggerState& state, const rows::GatheringRow& row);
   Result<Occurrence> Launch(TriggerState& state, const Given& given, OccurrenceKind kind);

@@ -27,6 +27,7 @@ struct Given {
   bool gathered = false;                  // they are of a gathering
   std::string key;                        // the text that they share; empty: of no gathering
   Timestamp time;                         // when the first one came
+  std::optional<TraceContext> trace = {};  // of the call that brings the last one; is not kept
 
   const rows::GatheredItem& last() const { return items.back(); }
   uint32_t depth() const;

@@ -135,6 +135,7 @@ Result<StartArgs> Launcher::Fill(const LaunchOrder& order) {
   args.id = *std::move(id);
   args.spec.params = order.params.empty() ? *std::move(params) : json::Merge(*params, order.params);
   args.spec.client = order.cause;
+  if (order.trace) args.spec.trace = *order.trace;
   args.priority = order.priority.value_or(start.priority);
   // In a backfill each time has long passed.
   if (start.before && !order.backfill) args.start_before = After(order.time, *start.before);

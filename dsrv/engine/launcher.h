@@ -15,6 +15,7 @@
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/starter.h"
 #include "fsm/base/template.h"
+#include "fsm/base/trace.h"
 #include "fsm/when/document.h"
 #include "fsm/when/launch.h"
 #include "fsm/when/occurrence.h"
@@ -42,6 +43,7 @@ struct LaunchOrder {
   Timestamp time;          // its time: `before` counts from it
   uint32_t depth = 0;      // of what is started or sent, in a chain of change triggers
   bool backfill = false;   // overlap and failures do not count
+  std::optional<TraceContext> trace = {};  // of the call that launches, for what is started
   // What wins over the source.
   std::string params;                 // a JSON object, whose members win; empty: none
   std::optional<Overlap> overlap;

@@ -64,6 +64,7 @@ void Packages::Forget(const std::string& ns) {
   const auto of_it = [&ns](const auto& one) { return one.first == ns; };
   std::erase_if(uploads_, of_it);
   std::erase_if(left_, of_it);
+  std::erase_if(outcomes_, [&ns](const auto& one) { return one.first[0] == ns; });
   below_.table.Forget(ns);
   below_.trust.Forget(ns);
 }

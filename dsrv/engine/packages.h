@@ -22,6 +22,7 @@
 // written last. Pieces of an upload that no version names are dropped when the engine opens.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -139,6 +140,7 @@ class Packages {
   PackageStanding StandingOf(const PackageVersion& version) const;
   const PackageTable& table() const { return below_.table; }
   Trust& trust() { return below_.trust; }
+  const Trust& trust() const { return below_.trust; }
 
   // Whether an archive of so many bytes may come: NO_SUCH_NAMESPACE, NAMESPACE_DELETING,
   // QUOTA_EXCEEDED.
@@ -180,6 +182,11 @@ class Packages {
   std::optional<Result<Activated>> Activate(const ActivateArgs& args, Sources* sources,
                                             const Compiled& compiled);
   Result<Activated> Deactivate(const ActivateArgs& args);
+  // Counts what became of a call to activate or deactivate. Validations count as nothing.
+  void Answered(const ActivateArgs& args, const Result<Activated>& done);
+  // Of such calls since the start, by namespace, package and outcome.
+  using Outcomes = std::map<std::array<std::string, 3>, uint64_t>;
+  const Outcomes& outcomes() const { return outcomes_; }
   Result<Removed> Remove(const RemoveArgs& args);
 
   // OWNED_BY_PACKAGE, when a source would define what belongs to a package.
@@ -222,6 +229,7 @@ class Packages {
   const Below below_;
   std::set<std::pair<std::string, rows::UploadId>> uploads_;  // that were begun, by namespace
   std::vector<std::pair<std::string, rows::UploadId>> left_;  // of an earlier owner
+  Outcomes outcomes_;
 };
 
 }  // namespace dfsmr

@@ -560,6 +560,20 @@ Result<Activated> Packages::Deactivate(const ActivateArgs& args) {
   return done;
 }
 
+void Packages::Answered(const ActivateArgs& args, const Result<Activated>& done) {
+  if (args.validate_only) return;
+  const std::string& package = done && done->package ? done->package->package : args.package;
+  // Names that callers make up would have numbers without bound.
+  if (!below_.table.Find(args.ns, package)) return;
+  const char* outcome = !done            ? "refused"
+                        : !done->changed ? "unchanged"
+                        : args.rollback  ? "rolled_back"
+                        : args.share > 0 ? "candidate"
+                        : done->package  ? "activated"
+                                         : "deactivated";
+  ++outcomes_[{args.ns, package, outcome}];
+}
+
 std::optional<Error> Packages::Refuse(const std::string& ns, const Sources& sources) {
   const auto owned = [](std::string_view kind, const std::string& id, const std::string& package) {
     return Error{Code::kFailedPrecondition, Reason::kOwnedByPackage,

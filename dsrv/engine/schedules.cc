@@ -301,7 +301,8 @@ Result<Ok> Schedules::Miss(One& one, Timestamp until) {
   return Ok{};
 }
 
-Result<Occurrence> Schedules::Launch(One& one, Occurrence occurrence) {
+Result<Occurrence> Schedules::Launch(One& one, Occurrence occurrence,
+                                     const std::optional<TraceContext>& trace) {
   const bool again = occurrence.number != 0;
   if (!again) {
     auto number = occurrences_.NextNumber(one.document());
@@ -316,7 +317,8 @@ Result<Occurrence> Schedules::Launch(One& one, Occurrence occurrence) {
                     .source = one.source().launch,
                     .resolve = ResolverOf(std::move(moment)),
                     .default_id = one.name() + "-" + StampText(occurrence.time),
-                    .time = occurrence.time};
+                    .time = occurrence.time,
+                    .trace = trace};
   if (occurrence.kind == OccurrenceKind::kManual) {
     order.id_suffix = "-run-" + std::to_string(occurrence.number);
     ReadGiven(occurrence.given, &order);
@@ -361,13 +363,14 @@ Result<Occurrence> Schedules::Run(const RunArgs& args) {
   occurrence.time = args.time.value_or(ToSeconds(turn_.clock()));
   occurrence.given = GivenText(args);
   const rows::ScheduleState before = one->state;
-  auto launched = Launch(*one, std::move(occurrence));
+  auto launched = Launch(*one, std::move(occurrence), args.trace);
   if (launched && one->state != before) Put(*one);
   return launched;
 }
 
 Result<Occurrence> Schedules::Retry(const std::string& ns, const std::string& name,
-                                    const std::string& id) {
+                                    const std::string& id,
+                                    const std::optional<TraceContext>& trace) {
   auto one = Find(ns, name);
   if (!one) return one.error();
   auto occurrence = occurrences_.ToRetry(one->document(), id);
@@ -375,7 +378,7 @@ Result<Occurrence> Schedules::Retry(const std::string& ns, const std::string& na
   occurrence->version = one->version.version;
   ++occurrence->tries;
   const rows::ScheduleState before = one->state;
-  auto launched = Launch(*one, *std::move(occurrence));
+  auto launched = Launch(*one, *std::move(occurrence), trace);
   if (launched && one->state != before) Put(*one);
   return launched;
 }

@@ -28,6 +28,7 @@ struct RunArgs {
   std::string params;  // a JSON object, whose members win; empty: none
   std::optional<Overlap> overlap;
   std::optional<Timestamp> time;  // absent: now, to the second
+  std::optional<TraceContext> trace = {};  // of the call
 };
 
 // How a time runs in a backfill.
@@ -65,7 +66,8 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   // LIMIT_REACHED: its overlap leaves it out. Whatever else is wrong is the occurrence's outcome.
   Result<Occurrence> Run(const RunArgs& args);
   // Tries a FAILED occurrence again, with the version that stands now.
-  Result<Occurrence> Retry(const std::string& ns, const std::string& name, const std::string& id);
+  Result<Occurrence> Retry(const std::string& ns, const std::string& name, const std::string& id,
+                           const std::optional<TraceContext>& trace = {});
 
   // Launches a time of a version as a member of a backfill.
   Result<Occurrence> Backfill(const DocumentVersion& version, Timestamp time,
@@ -115,7 +117,8 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   // The first of the due times, up to `newest`, that is taken; nullopt: all of them are missed.
   std::optional<Timestamp> FirstTaken(const One& one, Timestamp newest);
   Result<Ok> Miss(One& one, Timestamp until);
-  Result<Occurrence> Launch(One& one, Occurrence occurrence);
+  Result<Occurrence> Launch(One& one, Occurrence occurrence,
+                            const std::optional<TraceContext>& trace = {});
   // A failure, or what ends a row of them.
   void Note(One& one, bool failed, const std::string& what);
 

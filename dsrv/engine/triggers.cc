@@ -228,7 +228,8 @@ void Triggers::VisitLags(const std::function<void(const std::string& ns, const s
 }
 
 Result<Occurrence> Triggers::Fire(const std::string& ns, const std::string& name,
-                                  const std::string& on, const std::string& item) {
+                                  const std::string& on, const std::string& item,
+                                  const std::optional<TraceContext>& trace) {
   auto state = Find(ns, name);
   if (!state) return state.error();
   const TriggerSource& source = (*state)->source();
@@ -242,7 +243,7 @@ Result<Occurrence> Triggers::Fire(const std::string& ns, const std::string& name
                                   : "the trigger has no source " + Quoted(on) + "; it has ") +
                       names);
   }
-  return intake_.Take(**state, {*from, item.empty() ? "{}" : item, 0, OccurrenceKind::kManual});
+  return intake_.Take(**state, {*from, item.empty() ? "{}" : item, 0, OccurrenceKind::kManual, trace});
 }
 
 Result<Ok> Triggers::Pause(const std::string& ns, const std::string& name, const std::string& note,
@@ -292,12 +293,13 @@ void Triggers::FreezeChanged(const std::string& ns) {
 }
 
 Result<Occurrence> Triggers::Retry(const std::string& ns, const std::string& name,
-                                   const std::string& id) {
+                                   const std::string& id,
+                                   const std::optional<TraceContext>& trace) {
   auto state = Find(ns, name);
   if (!state) return state.error();
   auto one = occurrences_.ToRetry((*state)->of(), id);
   if (!one) return one;
-  return intake_.Retry(**state, *std::move(one));
+  return intake_.Retry(**state, *std::move(one), trace);
 }
 
 std::optional<Hook> Triggers::HookOf(const std::string& ns, const std::string& path) const {
@@ -309,7 +311,8 @@ std::optional<Hook> Triggers::HookOf(const std::string& ns, const std::string& p
 }
 
 Result<Occurrence> Triggers::Receive(const std::string& ns, const std::string& path,
-                                     const std::string& item) {
+                                     const std::string& item,
+                                     const std::optional<TraceContext>& trace) {
   auto hook = hooks_.find({ns, path});
   if (hook == hooks_.end()) return NoSuchHook(ns, path);
   TriggerState& state = *hook->second.first;
@@ -318,7 +321,9 @@ Result<Occurrence> Triggers::Receive(const std::string& ns, const std::string& p
     return Error{Code::kUnavailable, Reason::kNotReady,
                  "trigger " + Quoted(state.name) + " is paused" + (why.empty() ? "" : ": " + why)};
   }
-  return intake_.Take(state, {*state.source().SourceNamed(hook->second.second), item});
+  return intake_.Take(state, {.source = *state.source().SourceNamed(hook->second.second),
+                              .json = item,
+                              .trace = trace});
 }
 
 // Turns -------------------------------------------------------------------------------------------

@@ -74,7 +74,8 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   // An item by hand. `on` may be empty when there is one source. BAD_REQUEST: there is no such
   // source, or `item` is no JSON. DISK_FULL.
   Result<Occurrence> Fire(const std::string& ns, const std::string& name, const std::string& on,
-                          const std::string& item);
+                          const std::string& item,
+                          const std::optional<TraceContext>& trace = {});
   // Pausing what is paused changes the note; resuming what is not changes nothing. `skip`: what
   // came while it was paused is passed over.
   Result<Ok> Pause(const std::string& ns, const std::string& name, const std::string& note,
@@ -83,14 +84,16 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   // A namespace is frozen from now on, or not any more: its triggers do as when paused.
   void FreezeChanged(const std::string& ns);
   // A dead letter again. NO_SUCH_TRIGGER, and as Occurrences::ToRetry.
-  Result<Occurrence> Retry(const std::string& ns, const std::string& name, const std::string& id);
+  Result<Occurrence> Retry(const std::string& ns, const std::string& name, const std::string& id,
+                           const std::optional<TraceContext>& trace = {});
 
   // nullopt: no webhook has this path.
   std::optional<Hook> HookOf(const std::string& ns, const std::string& path) const;
   // An item of a webhook. NO_SUCH_TRIGGER: no webhook has this path. NOT_READY: it is paused.
   // DISK_FULL.
   Result<Occurrence> Receive(const std::string& ns, const std::string& path,
-                             const std::string& item);
+                             const std::string& item,
+                             const std::optional<TraceContext>& trace = {});
   // Why these documents cannot be defined: a path is taken by another trigger.
   std::optional<Error> Refuse(const std::string& ns, const std::vector<Document>& documents) const;
 

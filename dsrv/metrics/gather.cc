@@ -70,6 +70,17 @@ void AddLimits(Engine& engine, const std::string& ns, size_t* left, Snapshot* sn
   }
 }
 
+void AddPackages(const Packages& packages, Snapshot* snapshot) {
+  for (const auto& [name, state] : packages.table().all()) {
+    PackageCounts& counts = snapshot->packages[name.first];
+    for (const auto& [version, known] : state.versions) {
+      if (!known.removed) counts.bytes += known.size;
+    }
+  }
+  for (auto& [ns, counts] : snapshot->packages) counts.blocked = packages.trust().BlockedIn(ns);
+  snapshot->activations = packages.outcomes();
+}
+
 LoopCounts LoopOf(Loop& loop) {
   const Meter& meter = loop.meter();
   LoopCounts counts;
@@ -182,6 +193,7 @@ void GatherEngine(Engine& engine, Snapshot* snapshot) {
     AddAgents(engine, ns, snapshot);
     AddLimits(engine, ns, &left, snapshot);
   }
+  AddPackages(engine.packages(), snapshot);
   engine.triggers().VisitLags([&](const std::string& ns, const std::string& name, uint64_t lag) {
     snapshot->trigger_lags[{ns, "trigger:" + name}] = lag;
   });

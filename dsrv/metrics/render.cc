@@ -67,6 +67,7 @@ class Rendering {
     Occurrences();
     Limits();
     Agents();
+    Packages();
     Calls();
     Loop();
     Store();
@@ -257,23 +258,24 @@ class Rendering {
     });
   }
 
-  template <typename Add>
-  void EachSpace(Add add) {
-    for (const auto& [ns, agents] : all_.agents) {
-      if (sees_(ns)) add(agents, Labels().With("namespace", ns));
+  template <typename Map, typename Add>
+  void EachSpace(const Map& all, Add add) {
+    for (const auto& [ns, counts] : all) {
+      if (sees_(ns)) add(counts, Labels().With("namespace", ns));
     }
   }
   void Agents() {
     Gauge("dfsmr_agents", "Agents, by state.");
-    EachSpace([&](const AgentCounts& agents, const Labels& labels) {
+    EachSpace(all_.agents, [&](const AgentCounts& agents, const Labels& labels) {
       for (const auto& [state, count] : agents.by_state)
         out_.Add(labels.With("state", state), count);
     });
     Gauge("dfsmr_agent_slots", "Slots of the agents that are connected.");
-    EachSpace(
-        [&](const AgentCounts& agents, const Labels& labels) { out_.Add(labels, agents.slots); });
+    EachSpace(all_.agents, [&](const AgentCounts& agents, const Labels& labels) {
+      out_.Add(labels, agents.slots);
+    });
     Gauge("dfsmr_agent_operations", "What agents have in hand.");
-    EachSpace([&](const AgentCounts& agents, const Labels& labels) {
+    EachSpace(all_.agents, [&](const AgentCounts& agents, const Labels& labels) {
       out_.Add(labels, agents.operations);
     });
     Counter("dfsmr_log_lines", "Lines of logs that were taken.");
@@ -326,6 +328,24 @@ class Rendering {
     Counter("dfsmr_commit_rows", "Rows that were written.");
     Whole(all_.loop.puts, Labels().With("op", "put"));
     Whole(all_.loop.deletes, Labels().With("op", "delete"));
+  }
+
+  void Packages() {
+    Gauge("dfsmr_package_bytes", "Bytes of the archives in the registry.");
+    EachSpace(all_.packages, [&](const PackageCounts& packages, const Labels& labels) {
+      out_.Add(labels, packages.bytes);
+    });
+    Gauge("dfsmr_packages_blocked", "Versions whose tasks are not handed out.");
+    EachSpace(all_.packages, [&](const PackageCounts& packages, const Labels& labels) {
+      out_.Add(labels, packages.blocked);
+    });
+    Counter("dfsmr_package_activations", "Calls to activate or deactivate, by outcome.");
+    for (const auto& [labels, count] : all_.activations) {
+      const auto& [ns, package, outcome] = labels;
+      if (!sees_(ns)) continue;
+      out_.Add(Labels().With("namespace", ns).With("package", package).With("outcome", outcome),
+               count);
+    }
   }
 
   void Store() {

@@ -12,6 +12,7 @@
 
 #include "dsrv/calls/call_meter.h"
 #include "dsrv/engine/measured.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/otlp/exporter.h"
 
 namespace dfsmr::metrics {
@@ -38,6 +39,10 @@ struct AgentCounts {
 struct LimitCounts {
   uint64_t held = 0;
   uint64_t waiting = 0;
+};
+struct PackageCounts {
+  uint64_t bytes = 0;    // of the archives
+  uint64_t blocked = 0;  // versions
 };
 struct WatcherCounts {
   std::string name;  // of its class
@@ -79,6 +84,8 @@ struct Snapshot {
   using Name = std::pair<std::string, std::string>;
   std::map<std::string, AgentCounts> agents;
   std::map<Name, LimitCounts> limits;
+  std::map<std::string, PackageCounts> packages;  // of namespaces that have any
+  Packages::Outcomes activations;
   std::map<Name, uint64_t> trigger_lags;
   std::map<Name, uint64_t> dead_letters;
 

@@ -12,7 +12,9 @@ import time
 import pytest
 
 from stubs import v1
-from support import JOB, REPOSITORY, eventually, fresh_name, kind
+from support import JOB, REPOSITORY, eventually, fresh_name, kind, refused
+from test_packages import archive
+from test_trust import Trust
 from web import Door
 
 PROMTOOL = shutil.which("promtool")
@@ -60,6 +62,8 @@ FAMILIES = {
     "agents": ("gauge", "namespace state"), "agent_slots": ("gauge", "namespace"),
     "agent_operations": ("gauge", "namespace"), "claims_refused_total": ("counter", N),
     "claims_unbegun_total": ("counter", N), "attempts_abandoned_total": ("counter", N),
+    "package_bytes": ("gauge", "namespace"), "packages_blocked": ("gauge", "namespace"),
+    "package_activations_total": ("counter", "namespace package outcome"),
     "log_lines_total": ("counter", ""), "log_lines_left_out_total": ("counter", ""),
     "log_bytes": ("gauge", ""),
     "backup_timestamp_seconds": ("gauge", ""), "backup_bytes": ("gauge", ""),
@@ -279,6 +283,40 @@ def test_schedules_limits_and_bulks_are_counted(door, there):
     one = settled(door, lambda one: one.sum("dfsmr_bulk_instances_total", action="pause") > 0)
     changed = one.get("dfsmr_bulk_instances_total", action="pause", outcome="changed")
     assert changed == done.changed
+
+
+def test_packages_are_counted(door, there):
+    trust = Trust(there)
+    first, second = archive("1.0.0"), archive("2.0.0")
+    trust.put(first)
+    trust.put(second)
+    trust.activate("1.0.0")
+    trust.activate("1.0.0")
+    trust.activate("2.0.0", validate_only=True)
+    trust.activate("2.0.0", percent=10)
+    trust.activate("2.0.0")
+    trust.activate(rollback=True)
+    with refused("NOT_FOUND", "NO_SUCH_PACKAGE"):
+        trust.activate("3.0.0")
+    with refused("NOT_FOUND", "NO_SUCH_PACKAGE"):
+        trust.activate("1.0.0", name="made-up")
+    own = {"namespace": there.name}
+    asked = {"activated": 2, "unchanged": 1, "candidate": 1, "rolled_back": 1, "refused": 1}
+    one = settled(door, lambda one: one.sum("dfsmr_package_activations_total", **own) == 6)
+    for outcome, count in asked.items():
+        assert one.get("dfsmr_package_activations_total", **own, package="p",
+                       outcome=outcome) == count, outcome
+    assert one.get("dfsmr_package_bytes", **own) == len(first) + len(second)
+    assert one.get("dfsmr_packages_blocked", **own) == 0
+    trust.require(force=True)
+    settled(door, lambda one: one.get("dfsmr_packages_blocked", **own) == 1)
+    trust.require(False)
+    trust.deactivate()
+    trust.remove("2.0.0")
+    one = settled(door, lambda one: one.get("dfsmr_package_bytes", **own) == len(first))
+    assert one.get("dfsmr_packages_blocked", **own) == 0
+    assert one.get("dfsmr_package_activations_total", **own, package="p",
+                   outcome="deactivated") == 1
 
 
 def test_a_call_over_http_counts_as_such(door, there):

@@ -35,6 +35,23 @@ def parts(traceparent):
     return trace, parent, flags
 
 
+WHEN = """\
+schedule: s
+every: 1h
+overlap: allow
+start: {machine: job}
+---
+trigger: t
+on: {webhook: {path: t, open: true}}
+start: {machine: job}
+---
+trigger: g
+on: {webhook: {path: g, open: true}}
+gather: {by: all, count: 2}
+start: {machine: job}
+"""
+
+
 # What belongs to which trace ------------------------------------------------------------------
 
 
@@ -58,6 +75,31 @@ def test_a_malformed_traceparent_is_ignored(space, malformed):
     space.define(JOB)
     id = space.start("job", traceparent=malformed)
     assert space.get(id).trace == "" == space.take().traceparent
+
+
+def test_what_schedules_and_triggers_start_for_a_call_belongs_to_its_trace(new_server):
+    server = new_server("--http", "localhost:0").start()
+    door = Door(server)
+    door.ok("Define", {"source": JOB})
+    door.ok("Define", {"source": WHEN})
+    sent = {"headers": {"traceparent": GIVEN}}
+
+    def trace(id):
+        return door.ok("GetInstance", {"id": id}).get("trace", "")
+
+    for method, more in (("RunSchedule", {"name": "s"}), ("FireTrigger", {"name": "t"})):
+        ran = door.ok(method, more, service="ScheduleService", **sent)
+        assert trace(ran["instance"]) == TRACE, method
+        ran = door.ok(method, more, service="ScheduleService")
+        assert trace(ran["instance"]) == "", method
+    # What is gathered belongs to the call that makes it complete.
+    other = {"traceparent": GIVEN.replace("4bf9", "ffff")}
+    for headers, started in (other, None), (sent["headers"], TRACE):
+        reply = door.ask("POST", "/hooks/default/g", "{}",
+                         {"content-type": "application/json", **headers})
+        assert reply.status == 202, reply
+        instance = reply.json.get("instance")
+        assert (trace(instance) if instance else None) == started
 
 
 def test_over_http_it_is_a_header(new_server):

@@ -302,35 +302,44 @@ int Ps(Context& context, const PsOptions& options) {
   return kSucceeded;
 }
 
-int AwaitLeftovers(Context& context, const std::string& instance) {
+// Leftovers -------------------------------------------------------------------------------------
+
+Leftovers::Leftovers(Context& context, std::string instance)
+    : context_(context), instance_(std::move(instance)) {
+  (void)Look();  // what is wrong the call will say
+}
+
+Result<bool> Leftovers::Look() {
+  const auto now = Operations(context_, instance_, "");
+  if (!now && now.error().code == Code::kUnimplemented) return false;
+  if (!now) return now.error();
+  const auto before = std::exchange(left_, {});
+  for (const auto& operation : now->operations()) {
+    left_[operation.node() + " on " + operation.agent() + " (attempt " +
+          std::to_string(operation.attempt()) + ")"] = operation;
+  }
+  for (const auto& [what, operation] : before) {
+    if (!left_.contains(what)) context_.Note(what + ": no process of it is left");
+  }
+  return true;
+}
+
+int Leftovers::Await() {
   Canceller canceller;
   const Interrupts interrupts([&canceller](int) { canceller.Cancel(); });
-  std::map<std::string, v1::Operation> left;
-  const auto name = [](const v1::Operation& operation) {
-    return operation.node() + " on " + operation.agent() + " (attempt " +
-           std::to_string(operation.attempt()) + ")";
-  };
   const auto until = std::chrono::steady_clock::now() + kLeftoverPatience;
   while (true) {
-    const auto now = Operations(context, instance, "");
-    if (!now && now.error().code == Code::kUnimplemented) return kSucceeded;  // it knows no agents
-    if (!now && !Passing(now.error())) return context.Fail(now.error());
-    if (now) {
-      auto before = std::exchange(left, {});
-      for (const auto& operation : now->operations()) left[name(operation)] = operation;
-      for (const auto& [what, operation] : before) {
-        if (!left.contains(what)) context.Note(what + ": no process of it is left");
-      }
-      if (left.empty()) return kSucceeded;
-    }
+    const auto looked = Look();
+    if (!looked && !Passing(looked.error())) return context_.Fail(looked.error());
+    if (looked && (!*looked || left_.empty())) return kSucceeded;
     if (std::chrono::steady_clock::now() >= until) break;
     if (canceller.SleepFor(kLookAgain)) return kInterrupted;
   }
-  for (const auto& [what, operation] : left) {
-    context.Note(what + ": " + (operation.lost() ? "its agent is lost" : "still there"));
+  for (const auto& [what, operation] : left_) {
+    context_.Note(what + ": " + (operation.lost() ? "its agent is lost" : "still there"));
   }
-  return context.Fail(kRefused, "processes of " + instance + " may be left",
-                      "dcli ps " + instance + " lists them");
+  return context_.Fail(kRefused, "processes of " + instance_ + " may be left",
+                       "dcli ps " + instance_ + " lists them");
 }
 
 }  // namespace dfsmr::cli

@@ -1,10 +1,12 @@
 // The commands about agents: dcli agent, agents and ps.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "dcli/call/context.h"
+#include "dfsmr/v1/agent.pb.h"
 
 namespace dfsmr::cli {
 
@@ -57,8 +59,21 @@ struct PsOptions {
 };
 int Ps(Context& context, const PsOptions& options);
 
-// What follows a cancel --kill: waits until no process of the instance is left on an agent, and
-// tells of each. The exit status.
-int AwaitLeftovers(Context& context, const std::string& instance);
+// A cancel --kill. Make it before the call: what agents have in hand is looked at then, so that
+// Await, which waits until no process of the instance is left, tells of each of them.
+class Leftovers {
+ public:
+  Leftovers(Context& context, std::string instance);
+  // The exit status.
+  int Await();
+
+ private:
+  // Takes what is left now, and tells what no longer is. False: agents are unknown to the server.
+  Result<bool> Look();
+
+  Context& context_;
+  const std::string instance_;
+  std::map<std::string, v1::Operation> left_;  // by what people call it
+};
 
 }  // namespace dfsmr::cli

@@ -1,3 +1,5 @@
+#include <optional>
+
 #include "dcli/commands/agents.h"
 #include "dcli/commands/bulks.h"
 #include "dcli/commands/commands.h"
@@ -58,13 +60,15 @@ int Cancel(Context& context, const ControlOptions& options) {
   request.set_mode(options.kill    ? v1::CancelRequest::KILL
                    : options.force ? v1::CancelRequest::FORCE
                                    : v1::CancelRequest::CANCEL);
+  std::optional<Leftovers> leftovers;
+  if (options.kill && !options.bulk.no_wait) leftovers.emplace(context, options.instance);
   const auto instance = context.client->Cancel(request);
   const bool open = instance && instance->state() != v1::Instance::STOPPED;
   const int status = Answer(context, instance,
                             open ? "it stops when they have reported; --force does not wait" : "");
-  if (status != kSucceeded || !options.kill || options.bulk.no_wait) return status;
+  if (status != kSucceeded || !leftovers) return status;
   context.out.flush();
-  return AwaitLeftovers(context, instance->id());
+  return leftovers->Await();
 }
 
 }  // namespace dfsmr::cli

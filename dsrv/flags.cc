@@ -398,6 +398,21 @@ Result<Ok> ReadTraces(const Texts& texts, TraceFlags* trace) {
                    "{trace_id} in it"};
 }
 
+void AddMemory(CLI::App& app, Flags& flags) {
+  app.add_option("--cache-mb", flags.cache_mb, "memory for what is read from disk, MiB")
+      ->check(CLI::Range(8, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--memtable-mb", flags.memtable_mb,
+                 "memory for what is being written, MiB; up to three times that is in use, and a "
+                 "restart replays as much")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--cached-instances", flags.cached_instances,
+                 "how many instances at rest are kept in memory")
+      ->check(CLI::Range(1'000, 100'000'000))
+      ->capture_default_str();
+}
+
 void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
   app.set_version_flag("--version", std::string("dsrv ") + kVersion);
   app.add_option("--addr", flags.addr,
@@ -415,18 +430,7 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
                  "may say otherwise for its own")
       ->check(CheckDuration)
       ->capture_default_str();
-  app.add_option("--cache-mb", flags.cache_mb, "memory for what is read from disk, MiB")
-      ->check(CLI::Range(8, 1 << 20))
-      ->capture_default_str();
-  app.add_option("--memtable-mb", flags.memtable_mb,
-                 "memory for what is being written, MiB; up to three times that is in use, and a "
-                 "restart replays as much")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  app.add_option("--cached-instances", flags.cached_instances,
-                 "how many instances at rest are kept in memory")
-      ->check(CLI::Range(1'000, 100'000'000))
-      ->capture_default_str();
+  AddMemory(app, flags);
   app.add_option("--logs-mb", flags.logs_mb,
                  "MiB of logs of operations that are kept: those that stopped first lose theirs "
                  "first; 0: none are kept")

@@ -108,10 +108,12 @@ class CommandLine {
   void AddClaimCommands();
   void AddWorkCommand();
   void AddAgentCommands();
+  void AddAgentsCommands();
   void AddPackageCommand();
   void AddTrustCommand();
   void AddControlCommands();
   void AddViewCommands();
+  void AddDetailCommands();
   static void AddBulkFlags(Row row, BulkOptions* bulk);
   void AddGroupsCommand();
   void AddLimitsCommand();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <span>
 
 #include "dcli/call/agents.h"
 #include "dcli/call/context.h"
@@ -251,6 +252,49 @@ void OfferFlags(const std::vector<FlagShape>& flags, Answer* answer) {
   }
 }
 
+// The first words of those commands that have several actions.
+std::span<const char* const> ActionsOf(Word word) {
+  static constexpr const char* kTokens[] = {"create", "list", "revoke", "whoami"};
+  static constexpr const char* kNamespaces[] = {"list",   "show", "create", "set",
+                                                "freeze", "thaw", "delete"};
+  static constexpr const char* kSecrets[] = {"put", "list", "delete"};
+  static constexpr const char* kSchedules[] = {"show",  "next", "run",   "backfill", "history",
+                                               "retry", "drop", "pause", "resume",   "delete"};
+  static constexpr const char* kTriggers[] = {"show", "fire",  "history", "retry",
+                                              "drop", "pause", "resume",  "delete"};
+  static constexpr const char* kClock[] = {"advance"};
+  static constexpr const char* kAgents[] = {"list", "show", "drain", "undrain", "evict"};
+  static constexpr const char* kPackages[] = {
+      "new",      "check",    "build",      "dev",  "diff", "sign", "verify", "push",
+      "activate", "rollback", "deactivate", "list", "show", "cat",  "pull",   "remove"};
+  static constexpr const char* kTrust[] = {"add", "list", "revoke"};
+  static constexpr const char* kShells[] = {"bash", "zsh", "fish"};
+  switch (word) {
+    case Word::kTokenAction:
+      return kTokens;
+    case Word::kNamespaceAction:
+      return kNamespaces;
+    case Word::kSecretAction:
+      return kSecrets;
+    case Word::kScheduleAction:
+      return kSchedules;
+    case Word::kTriggerAction:
+      return kTriggers;
+    case Word::kClockAction:
+      return kClock;
+    case Word::kAgentAction:
+      return kAgents;
+    case Word::kPackageAction:
+      return kPackages;
+    case Word::kTrustAction:
+      return kTrust;
+    case Word::kShell:
+      return kShells;
+    default:
+      return {};
+  }
+}
+
 void OfferWord(Word word, const Before& before, Answer* answer) {
   switch (word) {
     case Word::kMachine:
@@ -266,54 +310,10 @@ void OfferWord(Word word, const Before& before, Answer* answer) {
       return Lookup(before).Transitions(answer, before.arguments.front());
     case Word::kStep:
       return Lookup(before).Steps(answer, before.arguments.front());
-    case Word::kShell:
-      for (const char* shell : {"bash", "zsh", "fish"}) answer->Offer(shell);
-      return;
-    case Word::kTokenAction:
-      for (const char* action : {"create", "list", "revoke", "whoami"}) answer->Offer(action);
-      return;
-    case Word::kNamespaceAction:
-      for (const char* action : {"list", "show", "create", "set", "freeze", "thaw", "delete"}) {
-        answer->Offer(action);
-      }
-      return;
-    case Word::kSecretAction:
-      for (const char* action : {"put", "list", "delete"}) answer->Offer(action);
-      return;
-    case Word::kScheduleAction:
-      for (const char* action : {"show", "next", "run", "backfill", "history", "retry", "drop",
-                                 "pause", "resume", "delete"}) {
-        answer->Offer(action);
-      }
-      return;
-    case Word::kTriggerAction:
-      for (const char* action :
-           {"show", "fire", "history", "retry", "drop", "pause", "resume", "delete"}) {
-        answer->Offer(action);
-      }
-      return;
-    case Word::kClockAction:
-      return answer->Offer("advance");
-    case Word::kAgentAction:
-      for (const char* action : {"list", "show", "drain", "undrain", "evict"}) {
-        answer->Offer(action);
-      }
-      return;
-    case Word::kPackageAction:
-      for (const char* action :
-           {"new", "check", "build", "dev", "diff", "sign", "verify", "push", "activate",
-            "rollback", "deactivate", "list", "show", "cat", "pull", "remove"}) {
-        answer->Offer(action);
-      }
-      return;
-    case Word::kTrustAction:
-      for (const char* action : {"add", "list", "revoke"}) answer->Offer(action);
-      return;
     case Word::kAgent:
       return Lookup(before).Agents(answer);
-    case Word::kFile:
-    case Word::kAnything:
-      return;
+    default:
+      for (const char* action : ActionsOf(word)) answer->Offer(action);
   }
 }
 

@@ -41,6 +41,10 @@ void CommandLine::AddViewCommands() {
       .Example("console")
       .Example("console page-9");
 
+  AddDetailCommands();
+}
+
+void CommandLine::AddDetailCommands() {
   auto queues = std::make_shared<QueuesOptions>();
   Command("queues", "", "What waits for workers, and who asks for it", Queues, queues)
       .Flag("--machine", "ID", &queues->machine, "of this machine")

@@ -63,6 +63,11 @@ void CommandLine::AddAgentCommands() {
       .Example("agent --workers workers.yaml --jobs 4 --name h1")
       .Example("agent --workers workers.yaml --check");
 
+  AddAgentsCommands();
+}
+
+// What operators ask of agents.
+void CommandLine::AddAgentsCommands() {
   auto agents = std::make_shared<AgentsOptions>();
   Command("agents", "[list|[show] NAME|drain NAME|undrain NAME|evict NAME]",
           "List agents, show one, or have one take no more", Agents, agents)

@@ -326,60 +326,79 @@ std::optional<Timestamp> Survey::OldestOf(const Agenda::Queue* queue, size_t* re
   return oldest;
 }
 
-std::vector<QueueView> Survey::Queues(const QueueQuery& query) const {
-  using RowName = std::tuple<std::string, std::string, std::string>;
-  std::map<RowName, QueueView> rows;
-  const auto row_of = [&](const std::string& queue, const std::string& machine,
-                          const std::string& node) -> QueueView& {
-    QueueView& row = rows[{queue, machine, node}];
-    row.ns = query.ns;
+// The rows of one call, by queue, machine and node.
+class Survey::QueueRows {
+ public:
+  QueueRows(const QueueQuery& query, Timestamp now) : query_(query), now_(now) {}
+
+  bool Wants(const std::string& machine, const std::string& queue) const {
+    return (query_.machine.empty() || query_.machine == machine) &&
+           (!query_.queue || *query_.queue == queue);
+  }
+  QueueView& Of(const std::string& queue, const std::string& machine, const std::string& node) {
+    QueueView& row = rows_[{queue, machine, node}];
+    row.ns = query_.ns;
     row.queue = queue;
     row.machine = machine;
     row.node = node;
     return row;
-  };
-  const auto wants = [&](const std::string& machine, const std::string& queue) {
-    return (query.machine.empty() || query.machine == machine) &&
-           (!query.queue || *query.queue == queue);
-  };
+  }
+  // Those of older versions only while something is there.
+  void AddNodes(const MachineState& machine, const VersionState& version, bool latest) {
+    const Machine* nodes = NodesOf(version);
+    if (!nodes) return;
+    for (const Node& node : nodes->nodes) {
+      if (node.kind != NodeKind::kWork || !Wants(machine.id, node.settings->queue)) continue;
+      const std::string name = StatsName(version, node.id);
+      const auto found = version.nodes.find(name);
+      const NodeState* counts = found == version.nodes.end() ? nullptr : &found->second;
+      const bool counted = counts && (counts->ready > 0 || counts->claimed > 0);
+      if (!counted && !latest) continue;
+      QueueView& row = Of(node.settings->queue, machine.id, name);
+      row.action = node.settings->action;
+      if (!counts) continue;
+      if (counts->pulse) row.claims_per_second += ClaimsPerSecond(*counts->pulse);
+      row.ready += counts->ready - std::min(counts->ready, counts->idle);
+      row.claimed += counts->claimed;
+    }
+  }
+  std::vector<QueueView> Take() {
+    std::vector<QueueView> all;
+    for (auto& [place, row] : rows_) all.push_back(std::move(row));
+    return all;
+  }
+
+ private:
+  double ClaimsPerSecond(const NodePulse& pulse) const {
+    uint64_t claims = 0;
+    pulse.claims.ForEach(now_, [&claims](Timestamp, uint32_t count) { claims += count; });
+    return static_cast<double>(claims) / 60;
+  }
+
+  const QueueQuery& query_;
+  const Timestamp now_;
+  std::map<std::tuple<std::string, std::string, std::string>, QueueView> rows_;
+};
+
+std::vector<QueueView> Survey::Queues(const QueueQuery& query) const {
+  QueueRows rows(query, turn_.now());
   for (auto at = catalog_.machines().lower_bound({query.ns, query.machine});
        at != catalog_.machines().end() && at->first.first == query.ns; ++at) {
     const MachineState& machine = *at->second;
     if (!query.machine.empty() && machine.id != query.machine) break;
     for (const auto& [number, version] : machine.versions) {
-      const Machine* nodes = NodesOf(version);
-      if (!nodes) continue;
-      const bool latest = number == machine.versions.rbegin()->first;
-      for (const Node& node : nodes->nodes) {
-        if (node.kind != NodeKind::kWork || !wants(machine.id, node.settings->queue)) continue;
-        const auto counts = version.nodes.find(StatsName(version, node.id));
-        const bool counted = counts != version.nodes.end() &&
-                             (counts->second.ready > 0 || counts->second.claimed > 0);
-        if (!counted && !latest) continue;
-        QueueView& row = row_of(node.settings->queue, machine.id, StatsName(version, node.id));
-        row.action = node.settings->action;
-        if (counts != version.nodes.end() && counts->second.pulse) {
-          uint64_t claims = 0;
-          counts->second.pulse->claims.ForEach(
-              turn_.now(), [&claims](Timestamp, uint32_t count) { claims += count; });
-          row.claims_per_second += static_cast<double>(claims) / 60;
-        }
-        if (!counted) continue;
-        row.ready += counts->second.ready - std::min(counts->second.ready, counts->second.idle);
-        row.claimed += counts->second.claimed;
-      }
+      rows.AddNodes(machine, version, number == machine.versions.rbegin()->first);
     }
     for (const auto& [queue, held] : machine.held_back) {
       const QueueKey& key = Agenda::KeyOf(queue);
-      if (wants(machine.id, key.queue)) {
-        row_of(key.queue, key.machine, key.node).held_back += held.waiting.size();
-      }
+      if (!rows.Wants(machine.id, key.queue)) continue;
+      rows.Of(key.queue, key.machine, key.node).held_back += held.waiting.size();
     }
   }
   agenda_.VisitQueues(query.ns, [&](const Agenda::Queue* queue) {
     const QueueKey& key = Agenda::KeyOf(queue);
-    if (key.dry_run || !wants(key.machine, key.queue)) return;
-    QueueView& row = row_of(key.queue, key.machine, key.node);
+    if (key.dry_run || !rows.Wants(key.machine, key.queue)) return;
+    QueueView& row = rows.Of(key.queue, key.machine, key.node);
     row.action = key.action;
     row.asking = std::max<uint64_t>(row.asking, agenda_.AskingFor(queue));
     if (const auto asked = agenda_.AskedTime(queue)) {
@@ -388,9 +407,7 @@ std::vector<QueueView> Survey::Queues(const QueueQuery& query) const {
     const auto since = row.ready > 0 ? OldestOf(queue) : std::nullopt;
     if (since) SetOlder(std::max(Duration(), turn_.now() - *since), &row.oldest_ready);
   });
-  std::vector<QueueView> all;
-  for (auto& [place, row] : rows) all.push_back(std::move(row));
-  return all;
+  return rows.Take();
 }
 
 void Survey::VisitVersions(const std::string& ns,

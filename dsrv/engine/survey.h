@@ -154,6 +154,8 @@ class Survey : public Part {
   void BeginPass() override;
 
  private:
+  class QueueRows;
+
   static std::optional<Duration> TimeoutOf(const MachineState& machine, const std::string& node,
                                            const Latency& latency);
   void NoteHeld(const Resident& resident, const Token& token);

@@ -119,6 +119,22 @@ CancelMode CancelModeIn(const record::Instance& in) {
   return in.cancel_requested() ? CancelMode::kCancel : CancelMode::kNone;
 }
 
+// Where it comes from: its parent's step, its group and its cause.
+void EncodeOrigin(const Instance& instance, record::Instance* out) {
+  if (instance.parent_step) {
+    out->mutable_parent_step()->set_home(instance.parent_step->home);
+    out->mutable_parent_step()->set_generation(instance.parent_step->generation);
+  }
+  if (instance.provenance) {
+    out->mutable_provenance()->set_group(instance.provenance->group);
+    out->mutable_provenance()->set_cause(instance.provenance->cause);
+    out->mutable_provenance()->set_depth(instance.provenance->depth);
+    out->mutable_provenance()->set_backfill(instance.provenance->backfill);
+    out->mutable_provenance()->set_time(Micros(instance.provenance->time));
+    out->mutable_provenance()->set_waits_for_group(instance.waits.Has(Wait::kGroup));
+  }
+}
+
 // `written`: what the row says that differs from the instance.
 std::string Encode(const Instance& instance, const Machine& machine, const Written& written) {
   thread_local record::Instance out;  // reused, so that its texts keep their memory
@@ -151,18 +167,7 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
       Encode(token, machine, out.add_left());
   }
   if (instance.plan) Encode(*instance.plan, instance.waits, out.mutable_plan());
-  if (instance.parent_step) {
-    out.mutable_parent_step()->set_home(instance.parent_step->home);
-    out.mutable_parent_step()->set_generation(instance.parent_step->generation);
-  }
-  if (instance.provenance) {
-    out.mutable_provenance()->set_group(instance.provenance->group);
-    out.mutable_provenance()->set_cause(instance.provenance->cause);
-    out.mutable_provenance()->set_depth(instance.provenance->depth);
-    out.mutable_provenance()->set_backfill(instance.provenance->backfill);
-    out.mutable_provenance()->set_time(Micros(instance.provenance->time));
-    out.mutable_provenance()->set_waits_for_group(instance.waits.Has(Wait::kGroup));
-  }
+  EncodeOrigin(instance, &out);
   if (instance.limits) Encode(*instance.limits, out.mutable_limits());
   if (instance.dry_run) {
     auto& given = *out.mutable_dry_run()->mutable_given();
@@ -186,21 +191,8 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
   return out.SerializeAsString();
 }
 
-Result<Instance> Decode(InstanceName name, std::string_view key, std::string_view value,
-                        const Resolve& resolve) {
-  record::Instance in;
-  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
-      in.state() > static_cast<uint32_t>(InstanceState::kStopped) ||
-      in.result() > static_cast<uint32_t>(InstanceResult::kAborted)) {
-    return Corrupt("instance", key);
-  }
-  const Machine* machine = in.has_plan() ? nullptr : resolve(name.ns, in.machine(), in.version());
-  if (!machine && !in.has_plan()) {
-    return Error{Code::kDataLoss, Reason::kStoreFailed,
-                 "instance '" + std::string(name.id) + "' runs on version " +
-                     std::to_string(in.version()) + " of machine '" + in.machine() +
-                     "', which the store does not hold"};
-  }
+// What are numbers and texts alone.
+Instance DecodePlain(InstanceName name, const record::Instance& in) {
   Instance instance;
   instance.ns = name.ns;
   instance.id = name.id;
@@ -221,36 +213,72 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   instance.parent = in.parent();
   instance.error = in.error();
   instance.last_visit = in.last_visit();
+  instance.history.assign(in.history().begin(), in.history().end());
+  instance.bare = in.bare();
+  instance.traced = in.traced();
+  instance.change_time = FromMicros(in.change_time());
+  return instance;
+}
+
+// False: a token is damaged.
+bool DecodeTokens(const record::Instance& in, const Machine* machine, Tokens* tokens) {
   for (const auto& one : in.tokens()) {
     Token token = Decode(one, machine);
-    if (!Sound(one) || token.node == kNoNode) return Corrupt("instance", key);
-    instance.tokens.Restore(std::move(token));
+    if (!Sound(one) || token.node == kNoNode) return false;
+    tokens->Restore(std::move(token));
   }
   for (const auto& one : in.left()) {
     Token token = Decode(one, machine);
-    if (!Sound(one) || !machine || token.node >= machine->nodes.size()) {
-      return Corrupt("instance", key);
-    }
-    instance.tokens.RestoreLeft(std::move(token));
+    if (!Sound(one) || !machine || token.node >= machine->nodes.size()) return false;
+    tokens->RestoreLeft(std::move(token));
   }
-  if (in.has_plan()) instance.plan = Decode(in.plan());
+  return true;
+}
+
+void DecodeOrigin(const record::Instance& in, Instance* instance) {
   if (in.has_parent_step()) {
-    instance.parent_step = ParentStep{in.parent_step().home(), in.parent_step().generation()};
+    instance->parent_step = ParentStep{in.parent_step().home(), in.parent_step().generation()};
   }
   if (in.has_provenance()) {
-    instance.provenance =
+    instance->provenance =
         Provenance{in.provenance().group(), in.provenance().cause(), in.provenance().depth(),
                    in.provenance().backfill(), FromMicros(in.provenance().time())};
   }
+}
+
+// Rows that were written before there were limits have the key of a singleton in the plan.
+void DecodeLimits(const record::Instance& in, Instance* instance) {
   if (in.has_limits()) {
-    instance.limits = Decode(in.limits());
+    instance->limits = Decode(in.limits());
   } else if (!in.plan().key().empty() || in.plan().waits_for_key()) {
     InstanceLimits limits;
     using State = InstanceLimits::State;
     limits.state = in.plan().waits_for_key() ? State::kWaits : State::kHolds;
     if (!in.plan().key().empty()) limits.keys.push_back(SingletonKey(in.plan().key()));
-    instance.limits = std::move(limits);
+    instance->limits = std::move(limits);
   }
+}
+
+Result<Instance> Decode(InstanceName name, std::string_view key, std::string_view value,
+                        const Resolve& resolve) {
+  record::Instance in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
+      in.state() > static_cast<uint32_t>(InstanceState::kStopped) ||
+      in.result() > static_cast<uint32_t>(InstanceResult::kAborted)) {
+    return Corrupt("instance", key);
+  }
+  const Machine* machine = in.has_plan() ? nullptr : resolve(name.ns, in.machine(), in.version());
+  if (!machine && !in.has_plan()) {
+    return Error{Code::kDataLoss, Reason::kStoreFailed,
+                 "instance '" + std::string(name.id) + "' runs on version " +
+                     std::to_string(in.version()) + " of machine '" + in.machine() +
+                     "', which the store does not hold"};
+  }
+  Instance instance = DecodePlain(name, in);
+  if (!DecodeTokens(in, machine, &instance.tokens)) return Corrupt("instance", key);
+  if (in.has_plan()) instance.plan = Decode(in.plan());
+  DecodeOrigin(in, &instance);
+  DecodeLimits(in, &instance);
   if (in.has_dry_run()) {
     instance.dry_run = DryRun();
     for (const auto& [node, count] : in.dry_run().given()) {
@@ -261,10 +289,6 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
   /*mutant recover-entries-lost*/ for (const auto& [node, count] : in.entries())
     instance.entries.emplace_back(node, count); /*end*/
   if (in.has_last_answer()) instance.last_answer = Decode(in.last_answer());
-  instance.history.assign(in.history().begin(), in.history().end());
-  instance.bare = in.bare();
-  instance.traced = in.traced();
-  instance.change_time = FromMicros(in.change_time());
   for (const auto& one : in.after()) instance.after.push_back({one.instance(), one.any_result()});
   return instance;
 }
@@ -383,35 +407,6 @@ void Note(const Written& written, Instance* instance) {
     instance->history.clear();
   }
   if (instance->plan) instance->tokens.ForgetRows();
-}
-
-void PutOutput(const Writer& writer, InstanceName name, std::string_view node,
-               std::string_view json) {
-  writer.batch.Put(Key(writer.partition, kOutput).Of(name).Text(node), std::string(json));
-}
-
-void DropOutput(const Writer& writer, InstanceName name, std::string_view node) {
-  writer.batch.Delete(Key(writer.partition, kOutput).Of(name).Text(node));
-}
-
-Result<std::optional<std::string>> GetOutput(const Reader& reader, InstanceName name,
-                                             std::string_view node) {
-  return reader.view.Get(Key(reader.partition, kOutput).Of(name).Text(node).bytes());
-}
-
-// A worker stands beside the node's output, under a name that no node with an output has.
-static std::string WorkerKey(PartitionId partition, InstanceName name, std::string_view node) {
-  return Key(partition, kOutput).Of(name).Text(std::string(node) + "/worker").bytes();
-}
-
-void PutWorker(const Writer& writer, InstanceName name, std::string_view node,
-               std::string_view worker) {
-  writer.batch.Put(WorkerKey(writer.partition, name, node), std::string(worker));
-}
-
-Result<std::optional<std::string>> GetWorker(const Reader& reader, InstanceName name,
-                                             std::string_view node) {
-  return reader.view.Get(WorkerKey(reader.partition, name, node));
 }
 
 Error NoSuchInstance(InstanceName name) {

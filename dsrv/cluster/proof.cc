@@ -7,7 +7,7 @@ namespace dfsmr {
 namespace {
 
 // Each part with its length, so that no two calls have the same text.
-std::string Code(std::string_view secret, const PassedOn& call) {
+std::string MacOf(std::string_view secret, const PassedOn& call) {
   std::string text;
   for (const std::string* part : {&call.sender, &call.receiver, &call.method, &call.peer,
                                   &call.certificate, &call.door, &call.request_id}) {
@@ -19,7 +19,7 @@ std::string Code(std::string_view secret, const PassedOn& call) {
 }  // namespace
 
 std::string Prove(std::string_view secret, const PassedOn& call) {
-  return call.sender + " " + call.receiver + " " + Code(secret, call);
+  return call.sender + " " + call.receiver + " " + MacOf(secret, call);
 }
 
 bool Proven(std::string_view secret, std::string_view value, PassedOn* call) {
@@ -29,7 +29,7 @@ bool Proven(std::string_view secret, std::string_view value, PassedOn* call) {
   call->sender = value.substr(0, first);
   call->receiver = value.substr(first + 1, second - first - 1);
   const std::string_view told = value.substr(second + 1);
-  const std::string code = Code(secret, *call);
+  const std::string code = MacOf(secret, *call);
   return SameText(told, code);
 }
 

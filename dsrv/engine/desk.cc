@@ -302,7 +302,7 @@ void Desk::Absorb(const Change& change) {
 }
 
 void Desk::NoteRefusal(const Change& change, const Token& token, const Claim& claim) {
-  const auto key = HandOuts::KeyOf(*change.resident.version, *change.resident.graph, token);
+  const auto key = handouts_.KeyOf(*change.resident.version, *change.resident.graph, token);
   const bool named = claim.operation && !claim.operation->session.empty();
   if (!key || (!named && claim.session == 0)) return;
   WorkerTerms terms;

@@ -27,7 +27,7 @@ std::string WhyLimited(const WaitView& wait) {
 std::string Kind(const QueueKey& key) {
   std::string kind = key.node;
   for (const std::string* part : {&key.action, &key.queue, &key.agent}) kind += '\0' + *part;
-  for (const std::string& word : key.capabilities) kind += '\0' + word;
+  for (const std::string& word : key.Words()) kind += '\0' + word;
   return kind;
 }
 
@@ -58,28 +58,29 @@ std::string Desk::WhyNone(const QueueKey& key, const WhyNot& why_not, const Work
     if (begin == end) return key.agent + " is not connected";
     workers = {begin, end};
   }
+  const std::vector<std::string> words = key.Words();
   const std::string who = key.agent.empty() ? "no agent" : key.agent;
   const auto any = [&](auto fits) {
     return std::ranges::any_of(workers, [&](const Seen& one) { return fits(one); });
   };
   if (any([&](const Seen& one) { return !one.held && one.filter->Matches(key); })) return {};
-  if (!key.capabilities.empty() &&
-      !any([&](const Seen& one) { return one.filter->Has(key.capabilities); })) {
+  if (!words.empty() &&
+      !any([&](const Seen& one) { return one.filter->Has(words); })) {
     std::vector<std::string> missing;
-    for (const std::string& word : key.capabilities) {
+    for (const std::string& word : words) {
       if (!any([&](const Seen& one) { return one.filter->Has({word}); })) missing.push_back(word);
     }
     const std::string has = key.agent.empty() ? " has " : " does not have ";
-    return who + has + (missing.empty() ? "all of " + List(key.capabilities) : List(missing));
+    return who + has + (missing.empty() ? "all of " + List(words) : List(missing));
   }
   const auto dry = [&](const Seen& one) {
-    return one.filter->Has(key.capabilities) && one.filter->dry_run;
+    return one.filter->Has(words) && one.filter->dry_run;
   };
   if (key.dry_run && !any(dry)) {
     return who + (key.agent.empty() ? " takes dry runs" : " takes no dry runs");
   }
   const auto wants = [&](const Seen& one) {
-    return one.filter->Has(key.capabilities) && one.filter->Wants(key);
+    return one.filter->Has(words) && one.filter->Wants(key);
   };
   const std::string whoever = key.agent.empty() ? "who could take it" : who;
   if (any([&](const Seen& one) { return !one.held && wants(one); })) {
@@ -87,7 +88,7 @@ std::string Desk::WhyNone(const QueueKey& key, const WhyNot& why_not, const Work
   }
   if (any(wants)) return whoever + " is drained";
   const std::string that_has =
-      key.capabilities.empty() ? "" : " that has " + List(key.capabilities);
+      words.empty() ? "" : " that has " + List(words);
   return who + (key.agent.empty() ? that_has + " takes" : " does not take") + " action " +
          key.action + " in queue " + key.queue;
 }
@@ -136,12 +137,12 @@ void Desk::Explain(const Resident& resident, const WhyNot& why_not, InstanceWait
       waits->why[token.visit] = WhyLimited(closed->second.front());
       continue;
     }
-    const auto queue = HandOuts::KeyOf(*resident.version, *resident.graph, token,
+    const auto queue = handouts_.KeyOf(*resident.version, *resident.graph, token,
                                        static_cast<bool>(instance.dry_run));
     if (instance.dry_run && !ForDryWorkers(resident.machine().nodes[token.node])) continue;
     if (!queue) continue;
     const auto [why, is_new] = known.try_emplace(Kind(*queue));
-    const bool for_all = queue->capabilities.empty() && queue->agent.empty();
+    const bool for_all = queue->Words().empty() && queue->agent.empty();
     if (is_new && for_all && !queue->dry_run) {
       why->second = WhyNotNow(*queue);
     } else if (is_new) {

@@ -64,7 +64,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       values(turn, residents, options),
       walker(turn, changer, options),
       limits(turn, catalog, residents, changer, values, documents, agenda),
-      unclaimed(turn, changer, timers, limits, spaces, agenda),
+      unclaimed(turn, changer, timers, limits, spaces, agenda, package_table),
       planner(turn, catalog, residents, changer, values, limits, options),
       followers(residents, changer),
       workers(turn, residents),
@@ -94,7 +94,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       triggers(
           {turn, documents, occurrences, residents, starter, launcher, retention, spaces, options}),
       packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
-                spaces, trust, options}),
+                spaces, trust, agenda, options}),
       secrets({turn, spaces, changer, traces, handouts, options}),
       deletions({turn, spaces, catalog, documents, statistics, residents, changer, agenda, throttle,
                  upgrades, limits, groups, bulks, agents, retention, measures, packages, secrets,

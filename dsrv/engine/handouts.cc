@@ -16,26 +16,10 @@ namespace {
 constexpr size_t kTaskBytes = limits::kMessage - 2 * limits::kJson - (64 << 10);
 constexpr size_t kTasksAtFirst = 16;  // room for so many, when there is one
 
-// The package whose task a node is: that of its instance, or the one that the action is named
-// after. Empty: none can be, since it has no such name, or only that of a node of a machine that
-// was defined by hand.
-std::string PackageOf(const VersionState& version, const Node& node) {
-  const std::string& action = node.settings->action;
-  const PackageVersion* own = version.Now().definition->package.get();
-  if (own && (own->Owns(action) || own->Serving(action))) return own->package;
-  const size_t dot = action.find('.');
-  if (dot == std::string::npos) return "";
-  const std::string& machine = version.definition->machine.id;
-  const bool of_node = action.size() == machine.size() + 1 + node.id.size() &&
-                       action[machine.size()] == '.' && action.starts_with(machine) &&
-                       action.ends_with(node.id);
-  return of_node && !own ? "" : action.substr(0, dot);
-}
-
 }  // namespace
 
-std::optional<QueueKey> HandOuts::KeyOf(const VersionState& version, const Graph& graph,
-                                        const Token& token, bool dry) {
+std::optional<QueueKey> HandOuts::KeyOf(const PackageTable& packages, const VersionState& version,
+                                        const Graph& graph, const Token& token, bool dry) {
   if (Unplaced(graph, token)) return std::nullopt;
   const MachineVersion& definition = *version.definition;
   const Node& node = graph.machine->nodes[token.node];
@@ -46,13 +30,9 @@ std::optional<QueueKey> HandOuts::KeyOf(const VersionState& version, const Graph
                node.settings->action,
                node.settings->queue};
   key.dry_run = dry;
-  key.package = PackageOf(version, node);
-  const PackageVersion* own = version.Now().definition->package.get();
-  const PackageVersion::Worker* worker = own ? own->Serving(key.action) : nullptr;
-  if (worker) key.capabilities = worker->required;
+  packages.Derive(version.Now().definition->package, &key);
   if (!token.runs_on) return key;
-  const auto& asked = token.runs_on->capabilities;
-  key.capabilities.insert(key.capabilities.end(), asked.begin(), asked.end());
+  key.capabilities = token.runs_on->capabilities;
   std::ranges::sort(key.capabilities);
   key.capabilities.erase(std::unique(key.capabilities.begin(), key.capabilities.end()),
                          key.capabilities.end());
@@ -66,7 +46,7 @@ Agenda::Queue* HandOuts::QueueOf(VersionState& version, const Graph& graph, cons
                                  bool dry) {
   NodeState& state = graph.StateOf(token.node);
   if (state.queue && !dry) return state.queue;
-  auto key = KeyOf(version, graph, token, dry);
+  auto key = KeyOf(packages_, version, graph, token, dry);
   if (!key) return nullptr;
   Agenda::Queue* queue = agenda_.QueueFor(*key);
   if (dry) return queue;

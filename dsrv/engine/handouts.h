@@ -75,8 +75,12 @@ class HandOuts : public Part {
 
   // The queue that a token of this node is in, or would be. Null: it has to be placed first. `dry`:
   // its instance is a dry run.
-  static std::optional<QueueKey> KeyOf(const VersionState& version, const Graph& graph,
-                                       const Token& token, bool dry = false);
+  std::optional<QueueKey> KeyOf(const VersionState& version, const Graph& graph,
+                                const Token& token, bool dry = false) const {
+    return KeyOf(packages_, version, graph, token, dry);
+  }
+  static std::optional<QueueKey> KeyOf(const PackageTable& packages, const VersionState& version,
+                                       const Graph& graph, const Token& token, bool dry = false);
   // Whether the input of a ready step of a dry run can be made. False: the step has failed.
   bool TryInput(Resident& resident, const Token& token);
 

@@ -52,6 +52,18 @@ PackageVersionPtr PackageTable::ServerOf(const PackageVersionPtr& own, std::stri
   return serves ? other : nullptr;
 }
 
+void PackageTable::Derive(const PackageVersionPtr& own, QueueKey* key) const {
+  key->package.clear();
+  key->required.clear();
+  if (packages_.empty()) return;
+  const PackageVersionPtr server = ServerOf(own, key->ns, key->action);
+  if (!server) return;
+  key->package = server->package;
+  if (const PackageVersion::Worker* worker = server->Serving(key->action)) {
+    key->required = worker->required;
+  }
+}
+
 PackageState& PackageTable::StateOf(const std::string& ns, const std::string& package) {
   return packages_[{ns, package}];
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dsrv/engine/package_version.h"
+#include "fsm/derived/agenda.h"
 #include "storage/rows/package.h"
 
 namespace dfsmr {
@@ -50,6 +51,8 @@ class PackageTable {
   // serves it. Null: it is no package's.
   PackageVersionPtr ServerOf(const PackageVersionPtr& own, std::string_view ns,
                              std::string_view action) const;
+  // Fills in what of a queue follows from the packages in force. `own`: of the queue's machine.
+  void Derive(const PackageVersionPtr& own, QueueKey* key) const;
   PackageState& StateOf(const std::string& ns, const std::string& package);
   // Those of a namespace that goes.
   void Forget(const std::string& ns);

@@ -277,6 +277,20 @@ void Packages::RemoveOne(PackageState& state, const std::string& version, const 
   Tell(ChangeKind::kPackageRemoved, removed, by, "");
 }
 
+void Packages::Answered(const ActivateArgs& args, const Result<Activated>& done) {
+  if (args.validate_only) return;
+  const std::string& package = done && done->package ? done->package->package : args.package;
+  // Names that callers make up would have numbers without bound.
+  if (!below_.table.Find(args.ns, package)) return;
+  const char* outcome = !done            ? "refused"
+                        : !done->changed ? "unchanged"
+                        : args.rollback  ? "rolled_back"
+                        : args.share > 0 ? "candidate"
+                        : done->package  ? "activated"
+                                         : "deactivated";
+  ++outcomes_[{args.ns, package, outcome}];
+}
+
 Result<Removed> Packages::Remove(const RemoveArgs& args) {
   const PackageState* found = below_.table.Find(args.ns, args.package);
   std::vector<std::string> wanted;

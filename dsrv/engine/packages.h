@@ -117,6 +117,7 @@ class Packages {
     Triggers& triggers;
     Spaces& spaces;
     Trust& trust;
+    Agenda& agenda;
     const EngineOptions& options;
   };
   explicit Packages(const Below& below) : below_(below) {}

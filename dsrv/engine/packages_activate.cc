@@ -488,6 +488,11 @@ void Packages::PutForce(const ActivateArgs& args, PackageState& state,
                                                      version->package, force); /*end*/
   state.force = std::move(force);
   below_.trust.ActiveChanged(args.ns);
+  below_.agenda.Derive(args.ns, [this](QueueKey* key) {
+    const VersionState* of =
+        key->version > 0 ? below_.catalog.VersionOf(key->ns, key->machine, key->version) : nullptr;
+    below_.table.Derive(of ? of->Now().definition->package : nullptr, key);
+  });
   Tell(any ? ChangeKind::kPackageActivated : ChangeKind::kPackageDeactivated, *version, args.by,
        args.note);
 }
@@ -558,20 +563,6 @@ Result<Activated> Packages::Deactivate(const ActivateArgs& args) {
   force.share = 0;
   PutForce(args, state, active, force);
   return done;
-}
-
-void Packages::Answered(const ActivateArgs& args, const Result<Activated>& done) {
-  if (args.validate_only) return;
-  const std::string& package = done && done->package ? done->package->package : args.package;
-  // Names that callers make up would have numbers without bound.
-  if (!below_.table.Find(args.ns, package)) return;
-  const char* outcome = !done            ? "refused"
-                        : !done->changed ? "unchanged"
-                        : args.rollback  ? "rolled_back"
-                        : args.share > 0 ? "candidate"
-                        : done->package  ? "activated"
-                                         : "deactivated";
-  ++outcomes_[{args.ns, package, outcome}];
 }
 
 std::optional<Error> Packages::Refuse(const std::string& ns, const Sources& sources) {

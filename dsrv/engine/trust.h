@@ -101,11 +101,8 @@ class Trust {
   }
   // Why the work of a queue is not handed out; empty: trust has nothing against it.
   std::string WhyHeld(const QueueKey& key) const;
-  // How many versions of the namespace are blocked.
-  size_t BlockedIn(const std::string& ns) const {
-    const auto found = blocked_.find(ns);
-    return found == blocked_.end() ? 0 : found->second.size();
-  }
+  // Whether any version of the namespace is blocked, in use or not.
+  bool BlocksAny(const std::string& ns) const { return blocked_.contains(ns); }
   // Whether the token's work is of a version that is blocked.
   bool Blocks(const Resident& resident, const Token& token) const;
   // Says so of each ready token of the instance.

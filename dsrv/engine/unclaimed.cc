@@ -74,7 +74,7 @@ bool Unclaimed::LacksMore(Resident& resident, const Token& token) {
 
 bool Unclaimed::IsHeld(const Resident& resident, const Token& token) const {
   if (!agenda_.HoldsAny()) return false;
-  const auto queue = HandOuts::KeyOf(*resident.version, *resident.graph, token,
+  const auto queue = HandOuts::KeyOf(packages_, *resident.version, *resident.graph, token,
                                      static_cast<bool>(resident.instance.dry_run));
   return queue && agenda_.Holds(*queue);
 }
@@ -82,7 +82,7 @@ bool Unclaimed::IsHeld(const Resident& resident, const Token& token) const {
 std::string Unclaimed::WhyOf(const Resident& resident, const Token& token) const {
   const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
   std::string text = "no worker has taken it for " + FormatDuration(settings.bounds.ready_timeout);
-  const auto queue = HandOuts::KeyOf(*resident.version, *resident.graph, token,
+  const auto queue = HandOuts::KeyOf(packages_, *resident.version, *resident.graph, token,
                                      static_cast<bool>(resident.instance.dry_run));
   if (!queue) return text;  // it is not decided yet where it runs
   const std::string why = why_nobody_(*queue);

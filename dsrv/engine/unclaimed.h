@@ -12,6 +12,7 @@
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/part.h"
+#include "dsrv/engine/package_table.h"
 #include "dsrv/engine/timers.h"
 #include "fsm/derived/agenda.h"
 
@@ -20,13 +21,14 @@ namespace dfsmr {
 class Unclaimed : public Part {
  public:
   Unclaimed(OpenTurn& turn, Changer& changer, Timers& timers, Limits& limits, const Spaces& spaces,
-            const Agenda& agenda)
+            const Agenda& agenda, const PackageTable& packages)
       : turn_(turn),
         changer_(changer),
         timers_(timers),
         limits_(limits),
         spaces_(spaces),
-        agenda_(agenda) {}
+        agenda_(agenda),
+        packages_(packages) {}
 
   // Why nobody takes from a queue; empty: somebody may.
   using WhyNobody = std::function<std::string(const QueueKey&)>;
@@ -62,6 +64,7 @@ class Unclaimed : public Part {
   Limits& limits_;
   const Spaces& spaces_;
   const Agenda& agenda_;
+  const PackageTable& packages_;
   WhyNobody why_nobody_;
   std::map<ReadyToken, Timers::Key> armed_;
 };

@@ -73,11 +73,16 @@ void AddLimits(Engine& engine, const std::string& ns, size_t* left, Snapshot* sn
 void AddPackages(const Packages& packages, Snapshot* snapshot) {
   for (const auto& [name, state] : packages.table().all()) {
     PackageCounts& counts = snapshot->packages[name.first];
+    const bool blocks = packages.trust().BlocksAny(name.first);
     for (const auto& [version, known] : state.versions) {
-      if (!known.removed) counts.bytes += known.size;
+      if (known.removed) continue;
+      counts.bytes += known.size;
+      if (!blocks) continue;
+      const PackageStanding standing = packages.StandingOf(*known.version);
+      const bool used = standing.state != PackageStanding::State::kIdle;
+      counts.blocked += used && !standing.trust.blocked.empty();
     }
   }
-  for (auto& [ns, counts] : snapshot->packages) counts.blocked = packages.trust().BlockedIn(ns);
   snapshot->activations = packages.outcomes();
 }
 

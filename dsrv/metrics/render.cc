@@ -335,7 +335,7 @@ class Rendering {
     EachSpace(all_.packages, [&](const PackageCounts& packages, const Labels& labels) {
       out_.Add(labels, packages.bytes);
     });
-    Gauge("dfsmr_packages_blocked", "Versions whose tasks are not handed out.");
+    Gauge("dfsmr_packages_blocked", "Versions in use whose tasks are not handed out.");
     EachSpace(all_.packages, [&](const PackageCounts& packages, const Labels& labels) {
       out_.Add(labels, packages.blocked);
     });

@@ -42,7 +42,7 @@ struct LimitCounts {
 };
 struct PackageCounts {
   uint64_t bytes = 0;    // of the archives
-  uint64_t blocked = 0;  // versions
+  uint64_t blocked = 0;  // versions that are in use
 };
 struct WatcherCounts {
   std::string name;  // of its class

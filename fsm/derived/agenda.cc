@@ -37,6 +37,12 @@ bool Filter::Wants(const QueueKey& key) const {
          Serves(*this, key.action, key.package) && (dry_run || !key.dry_run);
 }
 
+std::vector<std::string> QueueKey::Words() const {
+  std::vector<std::string> words;
+  std::ranges::set_union(capabilities, required, std::back_inserter(words));
+  return words;
+}
+
 bool Filter::Has(const std::vector<std::string>& words) const {
   return std::ranges::includes(capabilities, words);
 }
@@ -44,6 +50,7 @@ bool Filter::Has(const std::vector<std::string>& words) const {
 bool Filter::Matches(const QueueKey& key) const {
   if (!Wants(key)) return false;
   if (/*mutant capabilities-ignored*/ !Has(key.capabilities) /*end*/) return false;
+  if (!Has(key.required)) return false;
   return refuses.empty() || std::ranges::find(refuses, RefusedNode{key.machine, key.version,
                                                                    key.node}) == refuses.end();
 }
@@ -96,9 +103,7 @@ Agenda::Queue* Agenda::QueueFor(const QueueKey& key) {
   if (!key.agent.empty()) {
     AddNamed(queue);
   } else {
-    for (auto& [filter, group] : groups_) {
-      if (filter.Matches(key)) Attach(group.get(), queue);
-    }
+    AttachAll(queue);
   }
   if (!gates_.empty()) EnterGates(queue);
   if (!frozen_.empty()) queue->frozen = frozen_.contains(key.ns);
@@ -234,6 +239,40 @@ bool Agenda::IsClosed(const Queue* queue) { return queue->closed > 0; }
 void Agenda::Attach(Group* group, Queue* queue) {
   queue->groups.push_back(group);
   if (queue->place) group->ranks.insert(group->RankOf(queue, *queue->place));
+}
+
+void Agenda::AttachAll(Queue* queue) {
+  const auto attach = [&](auto& groups) {
+    for (auto& [filter, group] : groups) {
+      if (!filter.Matches(queue->key)) continue;
+      Attach(group.get(), queue);
+      group->Note(&matched_);
+    }
+  };
+  if (queue->key.agent.empty()) return attach(groups_);
+  attach(named_.at(NameIn(queue->key.ns, queue->key.agent)).groups);
+}
+
+void Agenda::Detach(Queue* queue) {
+  for (Group* group : queue->groups) {
+    if (queue->place) group->ranks.erase(group->RankOf(queue, *queue->place));
+    group->Note(&matched_);
+  }
+  queue->groups.clear();
+}
+
+void Agenda::Derive(const std::string& ns, const std::function<void(QueueKey*)>& derive) {
+  const std::string prefix = ns + '\0';
+  for (auto it = queues_.lower_bound(prefix); it != queues_.end() && it->first.starts_with(prefix);
+       ++it) {
+    Queue* queue = it->second.get();
+    QueueKey key = queue->key;
+    derive(&key);
+    if (key.package == queue->key.package && key.required == queue->key.required) continue;
+    Detach(queue);
+    queue->key = std::move(key);
+    AttachAll(queue);
+  }
 }
 
 // Brings what the groups know of a queue up to date.

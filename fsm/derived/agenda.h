@@ -39,7 +39,12 @@ struct QueueKey {
   std::vector<std::string> capabilities = {};  // that a worker must have; sorted
   std::string agent = {};                      // only for workers of that name; empty: for all
   bool dry_run = false;                        // only for workers that take dry runs, too
-  std::string package = {};  // whose task it is; it follows from the machine's version and action
+  // What follows from the packages in force, and is no part of its identity: whose task it is, and
+  // what a worker must have besides, sorted.
+  std::string package = {};
+  std::vector<std::string> required = {};
+  // Of capabilities and required.
+  std::vector<std::string> Words() const;
 };
 
 // A node of a version that a worker is not offered.
@@ -109,6 +114,10 @@ class Agenda {
 
   static const QueueKey& KeyOf(const Queue* queue);
 
+  // The packages in force of a namespace have changed: `derive` fills in anew what follows from
+  // them, for each of its queues.
+  void Derive(const std::string& ns, const std::function<void(QueueKey*)>& derive);
+
   // For people who look ---------------------------------------------------------------------------
   // All queues of a namespace, or of all (empty).
   void VisitQueues(const std::string& ns, const std::function<void(const Queue*)>& visit) const;
@@ -165,6 +174,8 @@ class Agenda {
 
   Group* GroupFor(const Filter& filter);
   void Attach(Group* group, Queue* queue);
+  void AttachAll(Queue* queue);  // to those that match it
+  void Detach(Queue* queue);
   static Queue* Next(const Group* group, const Group* other);
   void Rerank(Queue* queue);
   void EvictGroups();

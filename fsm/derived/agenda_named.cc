@@ -42,9 +42,7 @@ void Agenda::AddNamed(Queue* queue) {
   const auto [it, is_new] = named_.try_emplace(name);
   Named& named = it->second;
   named.queues.push_back(queue);
-  for (auto& [filter, group] : named.groups) {
-    if (filter.Matches(queue->key)) Attach(group.get(), queue);
-  }
+  AttachAll(queue);
   const auto known = is_new ? by_name_.find(name) : by_name_.end();
   if (known == by_name_.end()) return;
   std::vector<std::pair<uint64_t, WaiterId>> parked;

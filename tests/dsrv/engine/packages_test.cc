@@ -48,7 +48,7 @@ class Shop : public World {
     for (const Document& one : parsed.documents) {
       row.documents.push_back({std::string(Name(one.kind())), one.name, "all.yaml", 1});
     }
-    row.workers.push_back({"all", {"*"}, {}, {}, {}});
+    row.workers.push_back({"all", {"*"}, {}, requires_, {}});
     return Do([&](Engine& e) {
       row.upload = e.packages().BeginUpload("ns");
       e.packages().PutPiece("ns", row.upload, 0, yaml);
@@ -57,6 +57,9 @@ class Shop : public World {
       return e.packages().Finish(row, {});
     });
   }
+
+  // Of the worker of what is put from now on.
+  void Require(std::vector<std::string> words) { requires_ = std::move(words); }
 
   Result<Activated> Try(ActivateArgs args) {
     args.ns = "ns";
@@ -110,6 +113,7 @@ class Shop : public World {
   }
 
   std::map<std::string, std::string> texts_;
+  std::vector<std::string> requires_;
 };
 
 std::string MachineM(const std::string& strategy, const std::string& node,
@@ -142,6 +146,46 @@ TEST_CASE("what a package has is defined under its name, and its tasks name it")
   CHECK(shop.PackageOf("i") == "1.0.0");
   CHECK(shop.Report(task, "ok"));
   CHECK_FALSE(shop.Activate("1.0.0").changed);
+}
+
+TEST_CASE("who takes work that is named after a package has what its active version requires") {
+  Shop shop;
+  shop.Define("plan: caller\nflow: [{step: s, action: p.load}]\n");
+  Filter plain{.ns = "ns", .packages = {"*"}};
+  Filter gpu = plain;
+  gpu.capabilities = {"gpu"};
+  const auto takes = [&shop](const Filter& filter) {
+    std::vector<Task> tasks;
+    REQUIRE(shop.Do([&](Engine& e) {
+      return e.Poll({.filter = filter, .worker = "w", .max_tasks = 1},
+                    [&tasks](std::vector<Task> given) { tasks = std::move(given); });
+    }));
+    return tasks.size() == 1;
+  };
+  shop.Start("caller", "i");
+  CHECK_FALSE(takes(gpu));  // there is no such package yet
+  shop.Require({"gpu"});
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  shop.Activate("1.0.0");
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  CHECK_FALSE(takes(plain));
+  const auto waits = shop.Do([](Engine& e) { return e.WaitsOf("ns", "i"); });
+  REQUIRE(waits);
+  REQUIRE(waits->why.size() == 1);
+  CHECK(waits->why.begin()->second == "no agent has gpu");
+  SUBCASE("who has it gets it") { CHECK(takes(gpu)); }
+  SUBCASE("the next version does not require it") {
+    shop.Require({});
+    REQUIRE(shop.Put("2.0.0", MachineM("continue", "a")));
+    shop.Activate("2.0.0");
+    CHECK(takes(plain));
+  }
+  SUBCASE("no version is active any more") {
+    REQUIRE(shop.Deactivate(true));
+    CHECK_FALSE(takes(gpu));
+    CHECK(takes({.ns = "ns", .actions = {"p.load"}}));
+  }
 }
 
 TEST_CASE("a start is on the version that is active, also after a crash") {

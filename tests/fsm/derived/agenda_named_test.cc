@@ -70,6 +70,32 @@ TEST_CASE("a pattern of actions is a name, all below a name, or all") {
   CHECK_FALSE(Actions({"x"}, {"acme"}).Matches(of_package));
 }
 
+TEST_CASE("what packages in force require and serve changes under what is queued") {
+  for (const std::string agent : {"", "h1"}) {
+    CAPTURE(agent);
+    Agenda agenda;
+    agenda.Push(agenda.QueueFor(KeyOf("p.load", {"linux"}, agent)), Entry("i"));
+    agenda.AddWaiter(1, Has({"linux"}), "h1");
+    Filter all = Actions({}, {"*"});
+    all.capabilities = {"gpu", "linux"};
+    agenda.AddWaiter(2, all, "h1");
+    CHECK(Match(agenda) == 1);
+    agenda.Derive("ns", [](QueueKey* key) {
+      key->package = "p";
+      key->required = {"gpu"};
+    });
+    CHECK(Match(agenda) == 2);
+    CHECK(PopOf(agenda, Has({"linux"}), "h1") == "");
+    CHECK(agenda.QueueFor(KeyOf("p.load", {"linux"}, agent)) != nullptr);
+    agenda.Derive("ns", [](QueueKey* key) { key->package.clear(); });
+    CHECK_FALSE(Match(agenda));  // it still requires gpu, and is of no package
+    agenda.Derive("ns", [](QueueKey* key) { key->required.clear(); });
+    CHECK(Match(agenda) == 1);
+    CHECK(PopOf(agenda, Has({"linux"}), "h1") == "i");
+    CHECK_FALSE(Match(agenda));
+  }
+}
+
 TEST_CASE("of several queues one is enough, and what is refused is not offered") {
   Filter filter{.ns = "ns"};
   filter.queues = {"a", "b"};

@@ -48,7 +48,7 @@ class Shop : public World {
     for (const Document& one : parsed.documents) {
       row.documents.push_back({std::string(Name(one.kind())), one.name, "all.yaml", 1});
     }
-    row.workers.push_back({"all", {"*"}, {}, requires_, {}});
+    row.workers.push_back({"all", {"*"}, requires_, {}, {}});
     return Do([&](Engine& e) {
       row.upload = e.packages().BeginUpload("ns");
       e.packages().PutPiece("ns", row.upload, 0, yaml);

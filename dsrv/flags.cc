@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -338,6 +339,38 @@ Result<std::string> ToBase(const std::string& text) {
                "--http-base " + Quoted(text) + " is not a path such as /dfsmr"};
 }
 
+// What a browser sends as Origin, and what stands in the header Host: anything else would never
+// match, and nobody would know why.
+Result<Ok> CheckNames(const HttpFlags& door) {
+  const auto bad = [](const std::string& flag, const std::string& text, const std::string& what) {
+    return Error{Code::kInvalidArgument, Reason::kNone, flag + " " + Quoted(text) + " is no " + what};
+  };
+  const auto is_host = [](std::string_view text) {
+    return !text.empty() && std::ranges::all_of(text, [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+             std::string_view("-._:[]").find(c) != std::string_view::npos;
+    });
+  };
+  for (const std::string& origin : door.origins) {
+    const size_t end = origin.find("://");
+    const std::string_view scheme = std::string_view(origin).substr(0, std::min(end, origin.size()));
+    const bool known = scheme == "http" || scheme == "https";
+    if (!known || !is_host(std::string_view(origin).substr(end + 3))) {
+      return bad("--http-origin", origin, "origin such as https://ops.example.org, without a path");
+    }
+  }
+  for (const std::string& host : door.hosts) {
+    if (!is_host(host)) return bad("--http-host", host, "name of a host");
+  }
+  std::error_code failed;
+  if (!door.console_dir.empty() &&
+      !std::filesystem::is_regular_file(std::filesystem::path(door.console_dir) / "index.html",
+                                        failed)) {
+    return bad("--console-dir", door.console_dir, "folder with an index.html in it");
+  }
+  return Ok{};
+}
+
 Result<Ok> ReadHttp(const Texts& texts, Flags* flags) {
   HttpFlags& door = flags->http;
   door.given = !texts.http.empty() && texts.http != "off";
@@ -358,6 +391,7 @@ Result<Ok> ReadHttp(const Texts& texts, Flags* flags) {
       return Error{Code::kInvalidArgument, Reason::kNone, "--http-proxy " + range.error().message};
     }
   }
+  if (auto names = CheckNames(door); !names) return names;
   if (door.addr.empty()) return Ok{};
   auto addr = CheckAddr("--http", door.addr);
   return addr ? CheckSecurity(*flags, "--http", door.addr) : addr;

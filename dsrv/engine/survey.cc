@@ -158,9 +158,17 @@ Result<Histogram> Survey::Durations(const std::string& ns, const std::string& ma
       const auto known = state->machine->latencies.find(name);
       const auto counts = state->nodes.find(name);
       const Latency none;
-      return HistogramOf(known == state->machine->latencies.end() ? none : known->second,
-                         one.settings->timeout,
-                         counts == state->nodes.end() ? 0 : counts->second.claimed);
+      Histogram histogram =
+          HistogramOf(known == state->machine->latencies.end() ? none : known->second,
+                      one.settings->timeout,
+                      counts == state->nodes.end() ? 0 : counts->second.claimed);
+      if (one.kind != NodeKind::kWork) {  // nobody claims it
+        histogram.timeout_now.reset();
+        histogram.retry_timeout_now.reset();
+        histogram.rule.clear();
+        histogram.meant = 0;
+      }
+      return histogram;
     }
   }
   return Error{Code::kNotFound, Reason::kNoSuchNode,

@@ -175,6 +175,13 @@ void Connection::Finish() {
   if (state_ == State::kIdle && ahead_.empty()) Close(why_);
 }
 
+// From its whole head to its answer, so that a stop waits for what comes slowly, too.
+void Connection::SetUnderWay(bool under_way) {
+  if (under_way_ == under_way) return;
+  under_way_ = under_way;
+  lane_.Serving(under_way);
+}
+
 void Connection::TurnAway(Response response) {
   closes_ = true;
   why_ = Closed::kFull;
@@ -189,9 +196,9 @@ void Connection::Close(Closed why) {
     auto gone = std::exchange(request_->on_gone, nullptr);
     request_->Over();
     request_ = nullptr;
-    lane_.Serving(false);
     if (gone) gone();
   }
+  SetUnderWay(false);
   ErrorCode ignored;
   socket_.tcp().close(ignored);
   lane_.Gone(*this, why);
@@ -263,6 +270,7 @@ void Connection::OnHead() {
     Flush();
   }
   if (streamed || parser_.has_all()) return Dispatch(streamed);
+  SetUnderWay(true);
   Enter(State::kBody);
 }
 
@@ -271,7 +279,7 @@ void Connection::Dispatch(bool streamed) {
   http::Request asked = streamed ? parser_.request() : std::move(parser_.request());
   request_ =
       std::make_shared<Request>(shared_from_this(), std::move(asked), std::move(plan_.visitor));
-  lane_.Serving(true);
+  SetUnderWay(true);
   lane_.handler().Serve(request_);
 }
 
@@ -298,7 +306,7 @@ void Connection::Refuse(Response response) {
   const bool bodiless = parser_.request().method == "HEAD";
   if (state_ != State::kServing) {
     Enter(State::kServing);
-    lane_.Serving(true);
+    SetUnderWay(true);
     request_ = std::make_shared<Request>(shared_from_this(), http::Request(), plan_.visitor);
   }
   Send(std::move(response), bodiless);
@@ -371,8 +379,8 @@ void Connection::EndRequest() {
   if (request_) {
     request_->Over();
     request_ = nullptr;
-    lane_.Serving(false);
   }
+  SetUnderWay(false);
   if (!parser_.has_all()) closes_ = true;
   if (closes_ || lane_.draining()) return Linger();
   parser_.Next();

@@ -74,6 +74,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Flush();
   void OnWritten(const ErrorCode& error, size_t size);
   void EndRequest();
+  void SetUnderWay(bool under_way);
   void Linger();
   bool BodyLate(Clock::time_point now) const;
 
@@ -91,6 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string ahead_;        // read, and not parsed yet
   bool first_ = true;        // nothing has come yet
   bool wants_body_ = false;  // the exchange waits for a piece of the body
+  bool under_way_ = false;   // a request is
 
   std::string out_;      // to be written
   std::string writing_;  // being written

@@ -36,8 +36,14 @@ const FieldDescriptor* FieldOf(const Descriptor& type, const std::string& name) 
 // A parameter as the JSON of its field.
 std::string ValueOf(const FieldDescriptor& field, const std::string& text) {
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return text;  // JSON as it stands
+    case FieldDescriptor::CPPTYPE_MESSAGE: {
+      // JSON as it stands; that of a duration or a time is a string, whose quotes may be left out.
+      using WellKnown = Descriptor::WellKnownType;
+      const auto known = field.message_type()->well_known_type();
+      const bool quoted = known == WellKnown::WELLKNOWNTYPE_DURATION ||
+                          known == WellKnown::WELLKNOWNTYPE_TIMESTAMP;
+      return quoted && !text.starts_with('"') ? json::Quote(text) : text;
+    }
     case FieldDescriptor::CPPTYPE_BOOL:
       if (text == "true" || text == "false") return text;
       return text.empty() ? "true" : json::Quote(text);
@@ -51,7 +57,9 @@ std::string ValueOf(const FieldDescriptor& field, const std::string& text) {
   }
 }
 
+// Without both it is a comment, which shows that the server is there.
 void AppendEvent(const std::string& id, const std::string& data, std::string* out) {
+  if (id.empty() && data.empty()) *out += ":\n";
   if (!id.empty()) *out += "id: " + id + "\n";
   if (!data.empty()) *out += "data: " + data + "\n";
   *out += "\n";

@@ -102,10 +102,7 @@ Failure BadRequest(int status, std::string message) {
 }
 
 Failure NoSuchMethod(std::string message) {
-  Failure failure = Failure::Of({Code::kUnimplemented, Reason::kNone, std::move(message)}, 404);
-  failure.reason = "NO_SUCH_METHOD";  // of this door alone
-  failure.trailers = {{"dfsmr-reason", failure.reason}};
-  return failure;
+  return Failure::Of({Code::kUnimplemented, Reason::kNoSuchMethod, std::move(message)}, 404);
 }
 
 }  // namespace dfsmr::http

@@ -7,7 +7,9 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "dsrv/http/json_reader.h"
 #include "dsrv/http/url.h"
@@ -139,7 +141,7 @@ class Reading {
     size_t index = 0;
     do {
       path_ += "[" + std::to_string(index++) + "]";
-      if (json_.Peek() == 'n') return Bad("null is no value of a list");
+      if (TakeNull()) return Bad("null is no value of a list");
       ReadValue(message, field, depth);
       if (!ok()) return;
       path_.resize(above);
@@ -376,15 +378,19 @@ void WriteMap(const Message& message, const FieldDescriptor& field, std::string*
   const Reflection& reflection = *message.GetReflection();
   const FieldDescriptor& key = *field.message_type()->map_key();
   const FieldDescriptor& value = *field.message_type()->map_value();
-  *out += '{';
+  std::map<std::string, int> places;  // a protobuf map has no order, and readers want one
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
-    const Message& entry = reflection.GetRepeatedMessage(message, &field, i);
-    if (i > 0) *out += ',';
     std::string name;
-    WriteValue(entry, key, -1, &name);
-    *out += name.starts_with('"') ? name : Quotes(name);
+    WriteValue(reflection.GetRepeatedMessage(message, &field, i), key, -1, &name);
+    places.emplace(name.starts_with('"') ? std::move(name) : Quotes(name), i);
+  }
+  *out += '{';
+  bool first = true;
+  for (const auto& [name, place] : places) {
+    if (!std::exchange(first, false)) *out += ',';
+    *out += name;
     *out += ':';
-    WriteValue(entry, value, -1, out);
+    WriteValue(reflection.GetRepeatedMessage(message, &field, place), value, -1, out);
   }
   *out += '}';
 }

@@ -25,15 +25,41 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-bool ListHas(std::string_view list, std::string_view word) {
+namespace {
+
+// The items of a list in a header, each with the parameters behind it, until `visit` returns true.
+template <typename Visit>
+bool AnyItem(std::string_view list, Visit visit) {
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
-    std::string_view item = list.substr(0, comma);
+    const std::string_view item = list.substr(0, comma);
     list.remove_prefix(std::min(comma + 1, list.size()));
-    item = Trimmed(item.substr(0, item.find(';')));
-    if (Lower(item) == word) return true;
+    const size_t end = std::min(item.find(';'), item.size());
+    if (visit(Trimmed(item.substr(0, end)), item.substr(end))) return true;
   }
   return false;
+}
+
+// Whether parameters such as ";q=0.0" say that it is not wanted.
+bool Unwanted(std::string_view parameters) {
+  const size_t weight = Lower(parameters).find("q=");
+  if (weight == std::string::npos) return false;
+  const std::string_view value = Trimmed(parameters.substr(weight + 2));
+  return !value.empty() && value.find_first_not_of("0.") == value.npos;
+}
+
+}  // namespace
+
+bool ListHas(std::string_view list, std::string_view word) {
+  return AnyItem(list, [word](std::string_view item, std::string_view) {
+    return Lower(item) == word;
+  });
+}
+
+bool Accepts(std::string_view header, std::string_view coding) {
+  return AnyItem(header, [coding](std::string_view item, std::string_view parameters) {
+    return Lower(item) == coding && !Unwanted(parameters);
+  });
 }
 
 bool Request::KeepsAlive() const {

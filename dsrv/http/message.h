@@ -18,6 +18,8 @@ std::optional<std::string_view> Find(const Headers& headers, std::string_view na
 std::string Lower(std::string_view text);
 // Whether the comma-separated list holds the word, in any case; what follows a ';' is left out.
 bool ListHas(std::string_view list, std::string_view word);
+// Whether the header accept-encoding allows a coding: it names it, and not with q=0.
+bool Accepts(std::string_view header, std::string_view coding);
 // Without spaces and tabs at both ends.
 std::string_view Trimmed(std::string_view text);
 

@@ -142,7 +142,7 @@ Response Pages::Reply(const Request& request, const File& file) {
   Response response;
   response.Set("content-type", std::string(TypeOf(file.name)));
   response.Set("vary", "accept-encoding");
-  const bool packs = ListHas(request.Header("accept-encoding").value_or(""), "gzip");
+  const bool packs = Accepts(request.Header("accept-encoding").value_or(""), "gzip");
   if (packs) response.Set("content-encoding", "gzip");
   response.body = packs == file.packed ? file.bytes
                   : packs              ? Packed(file.bytes)

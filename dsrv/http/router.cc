@@ -193,7 +193,7 @@ void Router::Dress(const Request& request, const Visitor& visitor, Response* res
   const auto accepted = request.Header("accept-encoding");
   if (response->body.size() < kWorthPacking || !missing("content-encoding")) return;
   if (missing("vary")) response->Set("vary", "accept-encoding");
-  if (!accepted || !ListHas(*accepted, "gzip")) return;
+  if (!accepted || !Accepts(*accepted, "gzip")) return;
   response->body = Packed(response->body);
   response->Set("content-encoding", "gzip");
 }

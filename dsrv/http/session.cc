@@ -58,16 +58,19 @@ Result<SignIn> ToSignIn(const Request& request) {
   while (more && json.ok()) {
     const std::string name = json.String();
     json.Expect(':');
+    if (!json.ok()) break;
+    if (name != "token" && name != "role") {
+      return bad("there is no field " + Quoted(name) + ", but token and role");
+    }
+    if (json.Peek() != '"') return bad(Quoted(name) + " is a string");
     const std::string value = json.String();
     if (!json.ok()) break;
     if (name == "token") {
       in.token = value;
-    } else if (name == "role") {
+    } else {
       auto role = ToRole(value);
       if (!role) return role.error();
       in.role = *role;
-    } else {
-      return bad("there is no field " + Quoted(name) + ", but token and role");
     }
     more = json.Take(',');
     if (!more) json.Expect('}');

@@ -67,7 +67,7 @@ class LogReading : public Logs::Follower, public std::enable_shared_from_this<Lo
   std::optional<Clock::time_point> over_;  // since when what it reads of has ended
   Clock::time_point last_line_{};
   Clock::time_point asked_{};
-  Clock::time_point sent_ = Clock::now();
+  Clock::time_point sent_{};
 
   Mutex mutex_;
   Stage stage_ GUARDED(mutex_) = Stage::kBusy;

@@ -11,6 +11,7 @@
 #include "dsrv/wire/replies.h"
 #include "fsm/plan/assemble.h"
 #include "fsm/plan/graph.h"
+#include "fsm/plan/written.h"
 #include "storage/rows/graph.h"
 #include "storage/rows/plan.h"
 
@@ -319,7 +320,7 @@ Result<std::optional<StepSource>> ReadStepSource(const Moment& moment, const Ins
   const NodeIndex home = machine.Find(path);
   if (home == kNoNode || machine.nodes[home].step == kNoStep) return source;
   source.emplace();
-  source->input = machine.graph->steps[machine.nodes[home].step].input;
+  source->input = AsWritten(*machine.graph, machine.graph->steps[machine.nodes[home].step].input);
   source->queue = machine.nodes[home].settings->queue;
   source->priority = machine.nodes[home].settings->priority;
   const auto row = (*plan)->rows.find(home);

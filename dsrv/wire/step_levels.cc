@@ -27,6 +27,11 @@ bool HasEnded(const v1::Step& step) {
   }
 }
 
+// What ended without having begun has made no progress.
+bool HasRun(const v1::Step& step) {
+  return HasEnded(step) && step.state() != v1::Step::NOT_RUN;
+}
+
 // The row that a path belongs to: `under`, and one name more; empty: it does not lie there.
 std::string_view RowOf(std::string_view path, std::string_view under) {
   size_t begin = 0;
@@ -48,7 +53,7 @@ struct Summing {
   void Add(const v1::Step& step, std::string_view path, std::string_view under) {
     row.set_steps(row.steps() + 1);
     ++(*row.mutable_states())[v1::Step::State_Name(step.state())];
-    progress += HasEnded(step) ? 1 : step.progress();
+    progress += HasRun(step) ? 1 : step.progress();
     all_ended = all_ended && HasEnded(step);
     if (step.has_start_time() && (!row.has_start_time() || step.start_time() < row.start_time())) {
       *row.mutable_start_time() = step.start_time();

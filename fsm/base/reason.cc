@@ -14,6 +14,7 @@ constexpr Row kNames[] = {
     {Reason::kTooLarge, "TOO_LARGE"},
     {Reason::kBadFilter, "BAD_FILTER"},
     {Reason::kNoSuchMachine, "NO_SUCH_MACHINE"},
+    {Reason::kNoSuchMethod, "NO_SUCH_METHOD"},
     {Reason::kNoSuchInstance, "NO_SUCH_INSTANCE"},
     {Reason::kNoSuchNode, "NO_SUCH_NODE"},
     {Reason::kNoSuchSchedule, "NO_SUCH_SCHEDULE"},

@@ -17,6 +17,7 @@ enum class Reason : uint8_t {
   kTooLarge,
   kBadFilter,
   kNoSuchMachine,
+  kNoSuchMethod,  // of the HTTP door
   kNoSuchInstance,
   kNoSuchNode,
   kNoSuchToken,

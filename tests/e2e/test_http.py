@@ -450,6 +450,11 @@ def test_the_door_is_off_but_beside_port_3004_and_says_where_it_listens(new_serv
     (("--http", "0.0.0.0:0"), "--http 0.0.0.0:0 can be reached from other machines"),
     (("--http-base", "ops"), "--http-base 'ops' is not a path"),
     (("--http-proxy", "ten"), "--http-proxy 'ten' is not ADDRESS"),
+    (("--http-origin", "ops.test"), "--http-origin 'ops.test' is no origin such as https://"),
+    (("--http-origin", "https://ops.test/"), "--http-origin 'https://ops.test/' is no origin"),
+    (("--http-origin", "*"), "--http-origin '*' is no origin"),
+    (("--http-host", "a b"), "--http-host 'a b' is no name of a host"),
+    (("--console-dir", "/nonexistent"), "--console-dir '/nonexistent' is no folder with an index"),
 ])
 def test_bad_flags_are_refused(tmp_path, flags, told):
     ran = subprocess.run([str(DSRV), "--addr", "localhost:0", "--data", str(tmp_path / "data"),
@@ -461,7 +466,13 @@ def test_bad_flags_are_refused(tmp_path, flags, told):
 def test_a_stop_answers_what_is_under_way_and_tells_that_it_is_not_ready(new_server):
     server = new_server("--http", "localhost:0").start()
     door = Door(server)
-    with Raw(door.port) as idle, Raw(door.port) as waiting, Raw(door.port) as probe:
+    with Raw(door.port) as idle, Raw(door.port) as waiting, Raw(door.port) as probe, \
+            Raw(door.port) as slow:
+        # All of it but its last byte is there before the stop.
+        slow.send("POST /dfsmr.v1.RunnerService/ListMachines HTTP/1.1\r\nHost: localhost\r\n"
+                  "Content-Type: application/json\r\nExpect: 100-continue\r\n"
+                  "Content-Length: 2\r\n\r\n{")
+        assert slow.reply().status == 100
         body = '{"wait": "60s"}'
         waiting.send("POST /dfsmr.v1.RunnerService/Ready HTTP/1.1\r\nHost: localhost\r\n"
                      "Content-Type: application/json\r\nExpect: 100-continue\r\n"
@@ -474,4 +485,6 @@ def test_a_stop_answers_what_is_under_way_and_tells_that_it_is_not_ready(new_ser
         # An empty reply, as over gRPC; or the stop was there before the body.
         assert waiting.reply().status in (200, 503)
         assert idle.closed()
+        slow.send("}")
+        assert slow.reply().status in (200, 503)
     assert server.exit_status() == 0

@@ -46,6 +46,15 @@ def test_what_is_no_request_is_refused_and_the_connection_closed(door, request_b
     assert door.get("/healthz").status == 200
 
 
+@pytest.mark.parametrize("accepted, packed", [
+    ("gzip", True), ("deflate, gzip;q=1.0, *;q=0.5", True), ("GZIP; q=0.1", True), ("x-gzip", False),
+    ("gzip;q=0", False), ("gzip; q=0.0", False), ("identity;q=1, gzip;q=0", False),
+])
+def test_answers_are_packed_for_those_who_take_that(door, accepted, packed):
+    reply = door.get("/openapi.json", accept_encoding=accepted)
+    assert (reply.headers.get("content-encoding") == "gzip") == packed
+
+
 def test_pipelined_requests_are_answered_in_order(door):
     with Raw(door.port) as raw:
         raw.send("".join(HEALTH + f"X-Request-Id: n{n}\r\n\r\n" for n in range(200)))

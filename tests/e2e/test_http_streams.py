@@ -4,6 +4,7 @@ import hashlib
 import json
 import ssl
 import struct
+import time
 import urllib.parse
 
 import pytest
@@ -155,6 +156,25 @@ def test_who_follows_hears_at_once_and_of_what_happens(there):
         there.ok("Start", {"namespace": there.namespace, "machine": "job", "id": "mine"})
         assert json.loads(next(event for event in heard if "data" in event)["data"])["kind"] == \
             "STARTED"
+
+
+def test_who_follows_logs_hears_at_once_though_there_are_no_lines(there):
+    there.ok("Start", {"namespace": there.namespace, "machine": "job", "id": "quiet"})
+    began = time.monotonic()
+    query = f"namespace={there.namespace}&instance=quiet"
+    with there.stream("GET", f"/v1/logs?{query}") as response:
+        assert response.status == 200
+        assert [response.readline() for _ in range(3)] == [b"retry: 2000\n", b"\n", b":\n"]
+    assert time.monotonic() - began < 4  # a beat is 4.5 s
+
+
+def test_the_time_between_messages_needs_no_quotes(there):
+    topics = urllib.parse.quote('[{"key": "a", "queues": {}}]')
+    for every in ("1s", "%221s%22"):
+        with there.stream("GET", f"/v1/watch?topics={topics}&every={every}") as response:
+            assert response.status == 200, every
+    message = refusal(there.get("/v1/watch?topics=nojson"), 400, "invalid_argument")
+    assert "null" not in message
 
 
 def test_what_is_refused_at_the_beginning_has_its_status(there):

@@ -1,4 +1,6 @@
 """What people look at: filters, orders, counts, steps, queues, the overview."""
+import json
+
 import pytest
 
 from stubs import v1, view
@@ -220,6 +222,21 @@ def test_all_there_is_of_a_step_is_shown(space):
         namespace=space.name, instance=id, path="none"))
 
 
+def test_before_it_is_handed_out_an_input_is_shown_as_written(space):
+    space.define("""\
+plan: written
+flow:
+  sequence:
+    - {step: pack, action: pack}
+    - concurrence: {for_each: [1, 2], as: box, do: {step: each, action: wrap}}
+    - {step: ship, action: ship, input: {n: "${pack.output.n}", all: "${each.output}"}}
+""")
+    id = space.plan("written")
+    ship = space.view("GetStep", view.GetStepRequest(namespace=space.name, instance=id, path="ship"))
+    assert not ship.resolved
+    assert json.loads(ship.input) == {"n": "${pack.output.n}", "all": "${each.output}"}
+
+
 # Queues and the overview ----------------------------------------------------------------------
 
 
@@ -317,6 +334,15 @@ def test_durations_show_what_a_timeout_was_learned_from(space):
     with refused("NOT_FOUND", "NO_SUCH_NODE"):
         space.view("GetDurations", view.GetDurationsRequest(
         namespace=space.name, machine="job", node="none"))
+
+
+def test_who_has_no_worker_has_no_timeout(space):
+    space.define("id: manual\nnodes:\n  a: {start: true, manual: true, transitions: {ok: b}}\n"
+                 "  b: {final: true}\n")
+    reply = space.view("GetDurations", view.GetDurationsRequest(
+        namespace=space.name, machine="manual", node="a"))
+    assert not reply.HasField("timeout_now") and not reply.HasField("retry_timeout_now")
+    assert reply.rule == ""
 
 
 def test_reasons_are_noted_with_what_operators_do(space):

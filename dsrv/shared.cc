@@ -72,6 +72,7 @@ class SharedServer {
   [[noreturn]] void End(const std::string& why);
   void HandOver(const std::string& to, std::chrono::steady_clock::time_point until);
   void AwaitSuccessor(std::chrono::steady_clock::time_point until);
+  void EndCalls(bool given, std::chrono::steady_clock::time_point until);
   void Leave(int signal);
   void Probe(std::function<void()> well);
   void WatchDecider();
@@ -287,6 +288,16 @@ void SharedServer::AwaitSuccessor(std::chrono::steady_clock::time_point until) {
   std::this_thread::sleep_for(kHandOver);
 }
 
+// What is with another owner is answered by that one, and goes back through here. Streams and polls
+// have a moment: they go on through another server.
+void SharedServer::EndCalls(bool given, std::chrono::steady_clock::time_point until) {
+  front_->Close();
+  const auto moment = std::chrono::steady_clock::now() + (given ? seconds(2) : kHandOver);
+  front_->AwaitAll(std::min(until, moment));
+  front_->AwaitAll(until, /*brief=*/true);
+  front_->EndAll();
+}
+
 void SharedServer::Leave(int signal) {
   const auto until = std::chrono::steady_clock::now() + flags_.grace;
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags_.grace));
@@ -296,8 +307,7 @@ void SharedServer::Leave(int signal) {
       keeper_->Leave(std::min(until, std::chrono::steady_clock::now() + kForOthers));
   HandOver(to, to.empty() ? until : std::chrono::steady_clock::now() + kHandOver);
   if (!to.empty()) AwaitSuccessor(std::min(until, std::chrono::steady_clock::now() + seconds(3)));
-  if (!to.empty()) front_->AwaitAll(std::min(until, std::chrono::steady_clock::now() + seconds(2)));
-  front_->EndAll();
+  EndCalls(!to.empty(), until);
   keeper_->Quit();
   web_->AwaitAnswers(std::min(until, std::chrono::steady_clock::now() + milliseconds(500)));
   spdlog::info("dsrv has stopped");

@@ -81,6 +81,7 @@ void Front::LoseInside() {
 }
 
 void Front::EndAll() {
+  closed_ = true;
   ending_ = true;
   for (const auto& call : All()) call->End();
 }
@@ -121,8 +122,8 @@ bool Front::Await(std::chrono::steady_clock::time_point until, const Counts& cou
 bool Front::AwaitInside(std::chrono::steady_clock::time_point until, bool single) {
   return Await(until, [single](Passing& call) { return call.Inside(single); });
 }
-bool Front::AwaitAll(std::chrono::steady_clock::time_point until) {
-  return Await(until, [](Passing&) { return true; });
+bool Front::AwaitAll(std::chrono::steady_clock::time_point until, bool brief) {
+  return Await(until, [brief](Passing& call) { return !brief || call.Brief(); });
 }
 
 void Front::Tend() {

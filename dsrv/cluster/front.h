@@ -77,13 +77,16 @@ class Front final : public grpc::CallbackGenericService {
   // What is under way in this process is lost, and will never be answered: it is answered here and
   // now. Follows SetRoute.
   void LoseInside();
-  // Ends all calls that wait, or take too long: the server stops. Those that come later, too.
+  // Calls that come from clients from now on are refused: the server stops.
+  void Close() { closed_ = true; }
+  // Ends all calls that wait, or take too long. Those that come later, too.
   void EndAll();
   // Waits until no call is under way in this process; with `single` none but streams of requests.
   // False: some are, at `until`.
   bool AwaitInside(std::chrono::steady_clock::time_point until, bool single = false);
-  // The same for all calls.
-  bool AwaitAll(std::chrono::steady_clock::time_point until);
+  // The same for all calls, wherever they are; with `brief` only for those that will soon be
+  // answered: no streams, and no polls.
+  bool AwaitAll(std::chrono::steady_clock::time_point until, bool brief = false);
 
   // For calls. ----------------------------------------------------------------------------------
 
@@ -92,6 +95,7 @@ class Front final : public grpc::CallbackGenericService {
     return route_;
   }
   const Outside& outside() const { return outside_; }
+  bool closed() const { return closed_; }
   bool ending() const { return ending_; }
   void Enter(const std::shared_ptr<Passing>& call);
   void Leave(Passing* call);
@@ -109,6 +113,7 @@ class Front final : public grpc::CallbackGenericService {
   const Outside outside_;
   mutable Mutex route_mutex_;
   std::shared_ptr<const Route> route_ GUARDED(route_mutex_) = std::make_shared<const Route>();
+  std::atomic<bool> closed_ = false;
   std::atomic<bool> ending_ = false;
   Mutex mutex_;
   ConditionVariable changed_;

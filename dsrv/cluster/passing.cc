@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "dsrv/access/door_key.h"
+#include "dsrv/cluster/metadata.h"
 
 namespace dfsmr {
 namespace {
@@ -19,26 +20,7 @@ constexpr Moment kForWay = seconds(1);  // to the owner, or to the lease
 constexpr Moment kLastWord = std::chrono::milliseconds(500);
 constexpr Moment kBetweenTries = std::chrono::milliseconds(20);
 
-// The trailers by which an owner's front tells another one that the end of a call is its owner's
-// word, or that the owner is another one, and nothing was done.
-constexpr const char* kBy = "dfsmr-by";
-constexpr const char* kNotMine = "dfsmr-not-mine";
-
-using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
-
-std::string Text(grpc::string_ref text) { return {text.data(), text.size()}; }
-
-std::string Value(const Metadata& metadata, std::string_view key) {
-  const auto found = metadata.find({key.data(), key.size()});
-  return found == metadata.end() ? std::string() : Text(found->second);
-}
-
-// What belongs to one connection, or to the front itself.
-bool IsPassedOn(const std::string& key) {
-  return !key.starts_with(':') && !key.starts_with("dfsmr-door") && key != kPassedOn &&
-         key != door::kRequestId && key != "user-agent" && key != kBy &&
-         (!key.starts_with("grpc-") || key == "grpc-retry-pushback-ms");
-}
+NoAnswer Stops() { return {Reason::kNone, "the server stops"}; }
 
 }  // namespace
 
@@ -51,7 +33,8 @@ MethodFacts FactsOf(const std::string& path) {
   return {.many_requests = method->client_streaming(),
           .many_replies = method->server_streaming(),
           .reads_only = method->options().idempotency_level() ==
-                        google::protobuf::MethodOptions::NO_SIDE_EFFECTS};
+                        google::protobuf::MethodOptions::NO_SIDE_EFFECTS,
+          .waits = method->input_type()->FindFieldByName("wait") != nullptr};
 }
 
 // The call as it is asked of one owner. All its work is the Passing's.
@@ -110,19 +93,21 @@ void Passing::Begin() {
                                "what came with the call does not prove that another server of "
                                "this store passed it on"));
   }
+  if (front_.closed() && !from_front_) return Finish(Stops());
   Read();
   if (facts_.many_requests) Ask(MomentNow());
 }
 
 bool Passing::Identify() {
   const Metadata& metadata = context_->client_metadata();
-  const std::string proof = Value(metadata, kPassedOn);
-  const bool by_door = Value(metadata, door::kKey) == door::Key();
+  const std::string proof = ValueOf(metadata, kPassedOn);
+  const bool by_door = ValueOf(metadata, door::kKey) == door::Key();
   if (by_door || !proof.empty()) {
-    origin_.peer = Value(metadata, door::kPeer);
-    origin_.certificate = Value(metadata, door::kCertificate);
-    origin_.door = Value(metadata, door::kName);
-    origin_.request_id = Value(metadata, door::kRequestId);
+    origin_.peer = ValueOf(metadata, door::kPeer);
+    origin_.certificate = ValueOf(metadata, door::kCertificate);
+    origin_.door = ValueOf(metadata, door::kName);
+    origin_.request_id = ValueOf(metadata, door::kRequestId);
+    page_ = metadata.contains({door::kPage.data(), door::kPage.size()});
   } else {
     origin_.peer = context_->peer();
     for (const auto& name : context_->auth_context()->FindPropertyValues("x509_common_name")) {
@@ -239,10 +224,7 @@ std::optional<NoAnswer> Passing::Patience(const Route& route, Moment now) {
 }
 
 void Passing::Describe(grpc::ClientContext* context, const Route& route) {
-  for (const auto& [key, value] : context_->client_metadata()) {
-    const std::string name = Text(key);
-    if (IsPassedOn(name)) context->AddMetadata(name, Text(value));
-  }
+  PassOn(context_->client_metadata(), context);
   const auto add = [context](std::string_view key, const std::string& value) {
     if (!value.empty()) context->AddMetadata(std::string(key), value);
   };
@@ -250,6 +232,7 @@ void Passing::Describe(grpc::ClientContext* context, const Route& route) {
   add(door::kCertificate, origin_.certificate);
   add(door::kName, origin_.door);
   add(door::kRequestId, origin_.request_id);
+  add(door::kPage, page_ ? "1" : "");
   if (route.kind == Route::Kind::kHere) {
     add(door::kKey, door::Key());
   } else {
@@ -317,7 +300,7 @@ void Passing::TakeStart(Try* from, bool ok) {
 void Passing::AddStart(const grpc::ClientContext& from) {
   for (const auto& [key, value] : from.GetServerInitialMetadata()) {
     const std::string name = Text(key);
-    if (IsPassedOn(name)) context_->AddInitialMetadata(name, Text(value));
+    if (IsPassedBack(name)) context_->AddInitialMetadata(name, Text(value));
   }
 }
 
@@ -352,7 +335,7 @@ void Passing::TakeEnd(Try* from, const grpc::Status& status) {
   }
   for (const auto& [key, value] : trailers) {
     const std::string name = Text(key);
-    if (IsPassedOn(name)) context_->AddTrailingMetadata(name, Text(value));
+    if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
   }
   if (have_reply_ && !facts_.many_replies) AddStart(from->context);
   Finish(status);
@@ -420,8 +403,9 @@ void Passing::Lost() {
                            "answered: ask again"});
   }
   Finish(NoAnswer{Reason::kOutcomeUnknown,
-                  "the server that owned the partition was lost while the call "
-                  "was under way: it may be done"});
+                  front_.ending() ? "the server stops while the call is under way: it may be done"
+                                  : "the server that owned the partition was lost while the call "
+                                    "was under way: it may be done"});
 }
 
 void Passing::Finish(NoAnswer why) {
@@ -509,8 +493,9 @@ void Passing::LoseInside() {
 void Passing::End() {
   const Lock lock(mutex_);
   if (finished_ || end_) return;
+  const bool sent = try_ && try_->sent > 0;
   Abandon();
-  Finish(NoAnswer{Reason::kNone, "the server stops"});
+  sent && !facts_.reads_only ? Lost() : Finish(Stops());
 }
 
 bool Passing::Inside(bool single) {

@@ -21,6 +21,7 @@ struct MethodFacts {
   bool many_requests = true;
   bool many_replies = true;
   bool reads_only = false;
+  bool waits = false;  // for something to happen, as long as the caller likes
 };
 // By the path of a call, "/PACKAGE.SERVICE/METHOD". Of one that this build does not know: streams
 // both ways that may change something.
@@ -47,6 +48,10 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   void End();
   // Whether it is with the services of this process; with `single`: and takes one request.
   bool Inside(bool single);
+  // Whether it takes one request and is answered once, as soon as that can be.
+  bool Brief() const {
+    return !facts_.many_requests && !facts_.many_replies && !facts_.waits;
+  }
 
  private:
   class Try;
@@ -89,6 +94,7 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   const std::string method_;
   const MethodFacts facts_;
   PassedOn origin_;
+  bool page_ = false;  // a page of the console asks
   bool from_front_ = false;
 
   Mutex mutex_;

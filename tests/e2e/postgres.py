@@ -1,4 +1,5 @@
 """A PostgreSQL of the distribution for tests, in a folder of its own, on a socket in it."""
+import contextlib
 import os
 import pathlib
 import shutil
@@ -53,6 +54,29 @@ class Postgres:
 
     def url(self):
         return f"postgresql://tester@/postgres?host={self.folder}"
+
+    def sql(self, text):
+        """The first column of the first row, as text."""
+        done = subprocess.run([*self._psql(), "-c", text], check=True, capture_output=True, text=True)
+        return done.stdout.split("\n", 1)[0]
+
+    @contextlib.contextmanager
+    def holding(self, text):
+        """Meanwhile a transaction that has run this statement does not end."""
+        process = subprocess.Popen(self._psql(), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT, text=True)
+        process.stdin.write(f"begin;\n{text};\nselect 'held';\n")
+        process.stdin.flush()
+        while process.stdout.readline() != "held\n":
+            assert process.poll() is None
+        try:
+            yield
+        finally:
+            process.communicate("rollback;\n", timeout=30)
+
+    def _psql(self):
+        return [self._program("psql"), "-qAtX", "-v", "ON_ERROR_STOP=1", "-h", str(self.folder), "-U",
+                "tester", "postgres"]
 
     def kill(self):
         """As if its machine had lost power, but for the disk."""

@@ -282,3 +282,79 @@ TEST_CASE("a call that the client cancels ends at the owner, too") {
   CHECK(a.front.AwaitAll(until));
   CHECK(b.front.AwaitAll(until));
 }
+
+TEST_CASE("what the services read is passed on, and nothing else that a client sends") {
+  Server a("a");
+  Server b("b");
+  a.Owns();
+  b.Owner(a);
+  CHECK(b.Call(kRead, "x",
+               {{"authorization", "Bearer x"},
+                {"traceparent", "00-1"},
+                {"x-note", "y"},
+                {"dfsmr-door-page", "1"}})
+            .status.ok());
+  const auto told = a.echo.Metadata();
+  CHECK(told.count("authorization") == 1);
+  CHECK(told.count("traceparent") == 1);
+  CHECK(told.count("x-note") == 0);
+  CHECK(told.count("dfsmr-door-page") == 0);
+}
+
+TEST_CASE("that a page of the console asks is passed on from the door") {
+  Server a("a");
+  Server b("b");
+  a.Owns();
+  b.Owner(a);
+  for (Server* server : {&a, &b}) {
+    CHECK(server
+              ->Call(kRead, "x",
+                     {{std::string(door::kKey), door::Key()}, {std::string(door::kPage), "1"}})
+              .status.ok());
+    CHECK(a.echo.Metadata().count(std::string(door::kPage)) == 1);
+  }
+}
+
+TEST_CASE("a server that stops says of a call that it has passed on that it may be done") {
+  Server a("a");
+  Server b("b");
+  a.Owns();
+  b.Owner(a);
+  auto change = b.Begin(kChange, "hang");
+  auto read = b.Begin(kRead, "hang");
+  a.echo.AwaitHung(2);
+  b.front.EndAll();
+  CHECK(change.get().reason == "OUTCOME_UNKNOWN");
+  const auto outcome = read.get();
+  CHECK(outcome.status.error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(outcome.reason.empty());
+}
+
+TEST_CASE("a server that stops refuses what comes, and waits for what is under way") {
+  Server a("a");
+  Server b("b");
+  a.Owns();
+  b.Owner(a);
+  auto change = b.Begin(kChange, "hang");
+  a.echo.AwaitHung(1);
+  auto poll = b.Begin("/dfsmr.v1.RunnerService/Ready", "hang");
+  a.echo.AwaitHung(2);
+  b.front.Close();
+  const auto refused = b.Call(kChange, "x");
+  CHECK(refused.status.error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(refused.reason.empty());
+  CHECK(a.echo.Calls() == 2);
+  const auto soon = [] { return std::chrono::steady_clock::now() + milliseconds(50); };
+  CHECK(!b.front.AwaitAll(soon(), /*brief=*/true));
+  a.echo.Release();  // the poll
+  CHECK(poll.get().reply == "hang");
+  CHECK(!b.front.AwaitAll(soon(), /*brief=*/true));
+  b.front.EndAll();
+  CHECK(change.get().reason == "OUTCOME_UNKNOWN");
+}
+
+TEST_CASE("a server that stops does not wait for polls as for calls that are soon answered") {
+  (void)v1::Instance::descriptor();
+  CHECK(FactsOf("/dfsmr.v1.RunnerService/Ready").waits);
+  CHECK(!FactsOf(kChange).waits);
+}

@@ -1,0 +1,40 @@
+#include "dsrv/cluster/metadata.h"
+
+#include <algorithm>
+
+#include "dsrv/access/door_key.h"
+#include "dsrv/cluster/proof.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr std::string_view kForServices[] = {"authorization", "traceparent", "tracestate"};
+
+bool IsPrintable(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7f; });
+}
+
+}  // namespace
+
+std::string ValueOf(const Metadata& metadata, std::string_view key) {
+  const auto found = metadata.find({key.data(), key.size()});
+  return found == metadata.end() ? std::string() : Text(found->second);
+}
+
+void PassOn(const Metadata& metadata, grpc::ClientContext* context) {
+  for (const std::string_view key : kForServices) {
+    const auto [begin, end] = metadata.equal_range({key.data(), key.size()});
+    for (auto one = begin; one != end; ++one) {
+      const std::string value = Text(one->second);
+      if (IsPrintable(value)) context->AddMetadata(std::string(key), value);
+    }
+  }
+}
+
+bool IsPassedBack(const std::string& key) {
+  return !key.starts_with(':') && !key.starts_with("dfsmr-door") && key != kPassedOn &&
+         key != door::kRequestId && key != "user-agent" && key != kBy &&
+         (!key.starts_with("grpc-") || key == "grpc-retry-pushback-ms");
+}
+
+}  // namespace dfsmr

@@ -92,18 +92,18 @@ std::string Set(std::string_view name, std::string_view value) {
 
 }  // namespace
 
-Fate FateOf(std::string_view state) {
+PgFate PgFateOf(std::string_view state) {
   const auto is = [state](std::string_view start) { return state.starts_with(start); };
-  if (state.empty() || is("08") || is("57P0") || state == "40003") return Fate::kUnknown;
-  if (state == "22012") return Fate::kFenced;
-  if (is("53100")) return Fate::kFull;
+  if (state.empty() || is("08") || is("57P0") || state == "40003") return PgFate::kUnknown;
+  if (state == "22012") return PgFate::kFenced;
+  if (is("53100")) return PgFate::kFull;
   // 25006: it has become a standby. 57014: somebody cancelled a statement. 55P03, 25P0x: time
   // limits that somebody has set.
   if (is("40") || is("53") || state == "25006" || state == "57014" || state == "55P03" ||
       is("25P0")) {
-    return Fate::kNothing;
+    return PgFate::kNothing;
   }
-  return Fate::kRefused;
+  return PgFate::kRefused;
 }
 
 int64_t PgResult::Number(int row, int column) const {
@@ -165,16 +165,18 @@ Result<Ok> PgConnection::Settle() {
                                    Set("enable_mergejoin", "off") + ", " +
                                    Set("enable_bitmapscan", "off") + ", " + Set("jit", "off")};
   const PgStatement third{"", "select " + Set("client_connection_check_interval", "2s")};
+  // Who waits for a lock for so long asks again; nothing was done meanwhile.
+  const PgStatement fourth{"", "select " + Set("lock_timeout", "10s")};
   const PgCall settle{first};
   PgAnswer answer = Run({&settle, 1}, kConnect);
   if (answer.failure) return Unreachable(answer.failure->message);
   if (answer.results.front().Bool(0, 0)) return Unreachable("it is a standby");
-  for (const PgStatement* statement : {&second, &third}) {
+  for (const PgStatement* statement : {&second, &third, &fourth}) {
     const PgCall call{*statement};
     Run({&call, 1}, kConnect);
     if (lost()) return Unreachable("the connection was lost");
   }
-  for (const PgStatement* statement : {&first, &second, &third}) prepared_.erase(statement);
+  for (const PgStatement* statement : {&first, &second, &third, &fourth}) prepared_.erase(statement);
   return Ok{};
 }
 
@@ -217,7 +219,7 @@ void PgConnection::NoteFailure(PgAnswer* answer, const PGresult* result) {
   if (state) failure.state = state;
   failure.message = Trimmed(primary ? primary : PQerrorMessage(connection_.get()));
   if (!failure.state.empty()) failure.message += " (SQLSTATE " + failure.state + ")";
-  failure.fate = FateOf(failure.state);
+  failure.fate = PgFateOf(failure.state);
   answer->failure = std::move(failure);
 }
 
@@ -290,12 +292,12 @@ PgAnswer PgConnection::Run(std::span<const PgCall> calls, milliseconds patience)
       answer.failure->message = "no answer within " + std::to_string(patience.count()) + " ms";
     }
     // Whatever the database said last: of what was sent after it nothing is known.
-    if (answer.failure->fate != Fate::kFenced) answer.failure->fate = Fate::kUnknown;
+    if (answer.failure->fate != PgFate::kFenced) answer.failure->fate = PgFate::kUnknown;
     return answer;
   }
   if (std::exchange(doubtful_, false) && !answer.failure) {
     lost_ = true;
-    answer.failure = PgFailure{Fate::kUnknown, "01000", "the commit did not wait for the standby"};
+    answer.failure = PgFailure{PgFate::kUnknown, "01000", "the commit did not wait for the standby"};
   }
   if (answer.failure && !lost_ && PQtransactionStatus(connection_.get()) != PQTRANS_IDLE) {
     const PgCall rollback{kRollback};

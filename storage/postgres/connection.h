@@ -31,7 +31,7 @@ struct PgCall {
 };
 
 // What became of a transaction with a statement that failed.
-enum class Fate : uint8_t {
+enum class PgFate : uint8_t {
   kFenced,   // nothing was written: the fence has divided by zero
   kNothing,  // nothing was written, for now: the same may be sent again
   kFull,     // nothing was written, since the database has no room
@@ -40,13 +40,13 @@ enum class Fate : uint8_t {
 };
 
 struct PgFailure {
-  Fate fate = Fate::kUnknown;
+  PgFate fate = PgFate::kUnknown;
   std::string state;    // its SQLSTATE; empty: the database said nothing
   std::string message;  // one line, without a password
 };
 
 // By a failure's SQLSTATE; empty: there is none.
-Fate FateOf(std::string_view state);
+PgFate PgFateOf(std::string_view state);
 
 class PgResult {
  public:

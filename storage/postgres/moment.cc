@@ -20,6 +20,7 @@ Result<PgResult> PgMoment::Run(const PgCall& call) const {
   const Lock lock(mutex_);
   PgAnswer answer = connection_->Run({&call, 1}, kPatience);
   if (!answer.failure) return std::move(answer.results.front());
+  if (answer.failure->fate == PgFate::kRefused) refused_ = true;
   connection_->Lose();  // the moment is over, whatever went wrong
   return Error{Code::kUnavailable, Reason::kNone,
                "the database could not be read: " + answer.failure->message};

@@ -1,6 +1,8 @@
 // The store at one moment: a transaction of repeatable reads on a connection of its own.
 #pragma once
 
+#include <atomic>
+
 #include "fsm/base/mutex.h"
 #include "storage/postgres/pool.h"
 #include "storage/postgres/scan.h"
@@ -20,12 +22,16 @@ class PgMoment final : public View {
   Result<Ok> ScanOnce(std::string_view begin, std::string_view end,
                       const Visit& visit) const override;
 
+  // Whether the database has refused to be read, so that another moment would not help.
+  bool refused() const { return refused_; }
+
  private:
   Result<PgResult> Run(const PgCall& call) const;
   Result<Ok> ScanBy(size_t most, std::string_view begin, std::string_view end, const Visit& visit,
                     bool reverse) const;
 
   const std::shared_ptr<const PgDatabase> database_;
+  mutable std::atomic<bool> refused_ = false;
   mutable Mutex mutex_;  // held for a round trip, never during a visit
   mutable PgPool::Lease connection_ GUARDED(mutex_);
 };

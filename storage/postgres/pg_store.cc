@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "storage/fate.h"
 #include "storage/fence.h"
-#include "storage/postgres/moment.h"
 #include "storage/postgres/scan.h"
 #include "storage/postgres/writing.h"
 
@@ -27,19 +27,20 @@ Error Failed(const PgFailure& failure) {
 PgStore::PgStore(std::shared_ptr<const PgDatabase> database, Options options)
     : database_(std::move(database)),
       fresh_(options.fresh),
+      patience_(options.patience),
       writers_(database_, options.writers),
       readers_(database_, options.readers) {}
 
 PgStore::~PgStore() = default;
 
-std::optional<PgPoint> PgStore::Known(PartitionId partition) const {
+std::optional<Holding> PgStore::Known(PartitionId partition) const {
   const Lock lock(mutex_);
   const auto owned = owned_.find(partition);
   if (owned == owned_.end()) return std::nullopt;
   return owned->second.at;
 }
 
-void PgStore::Advance(PartitionId partition, PgPoint at) {
+void PgStore::Advance(PartitionId partition, Holding at) {
   const Lock lock(mutex_);
   owned_[partition].at = at;
 }
@@ -72,19 +73,23 @@ void PgStore::NoteBack() const {
 }
 
 // One that can be used; waits for the database. kUnavailable: given up, or `until` is over.
-Result<PgPool::Lease> PgStore::TakeFrom(PgPool& pool, Clock::time_point until) const {
+Result<PgPool::Lease> PgStore::TakeFrom(PgPool& pool, Clock::time_point until,
+                                        size_t beyond) const {
   while (true) {
-    auto lease = pool.Take();
+    auto lease = pool.Take(beyond);
     if (lease) return lease;
-    NoteAway(lease.error().message);
-    if (Clock::now() > until) return lease.error();
+    const bool away = lease.error().code == Code::kUnavailable;
+    if (away) NoteAway(lease.error().message);
+    if (Clock::now() > until) {
+      return Error{Code::kUnavailable, Reason::kNone, lease.error().message};
+    }
     if (!Pause(kAgain)) return GivenUp();
   }
 }
 
 void PgStore::Hold(PartitionId partition, const Holding& held) {
   const Lock lock(mutex_);
-  owned_[partition] = {{held.epoch, held.seq}, true};
+  owned_[partition] = {held, true};
 }
 
 Result<Epoch> PgStore::Acquire(PartitionId partition) {
@@ -107,7 +112,7 @@ Result<Epoch> PgStore::AcquireAbove(PartitionId partition, Epoch above) {
     // Where nobody knows whether it was done it is done again: one epoch more is skipped.
     const PgAnswer answer = (*connection)->Run({&call, 1}, kReadPatience);
     if (answer.failure) {
-      if (answer.failure->fate == Fate::kRefused) return Failed(*answer.failure);
+      if (answer.failure->fate == PgFate::kRefused) return Failed(*answer.failure);
       if (!Pause(kAgain)) return GivenUp();
       continue;
     }
@@ -117,7 +122,7 @@ Result<Epoch> PgStore::AcquireAbove(PartitionId partition, Epoch above) {
                    "the store has no partition " + std::to_string(partition)};
     }
     const auto epoch = static_cast<Epoch>(row.Number(0, 0));
-    Advance(partition, {epoch, static_cast<uint64_t>(row.Number(0, 1))});
+    Advance(partition, {.epoch = epoch, .seq = static_cast<uint64_t>(row.Number(0, 1))});
     return epoch;
   }
 }
@@ -127,11 +132,10 @@ Result<Ok> PgStore::Write(PartitionId partition, Epoch epoch, const Batch& batch
   if (!known || known->epoch != epoch) {
     return Superseded(partition, epoch, known ? known->epoch : 0);
   }
-  writing_since_ = Clock::now().time_since_epoch().count();
-  PgWriting writing(database_->statements(), partition, *known, batch, fresh_);
+  const PgWaits::Mark waits(waits_);
+  PgWriting writing(database_->statements(), partition, *known, batch, fresh_, patience_);
   auto written = Settle(writing);
-  writing_since_ = 0;
-  if (written) Advance(partition, {epoch, known->seq + 1});
+  if (written) Advance(partition, {.epoch = epoch, .seq = known->seq + 1});
   return written;
 }
 
@@ -171,6 +175,7 @@ Result<Ok> PgStore::Settle(PgWriting& writing) {
 
 // Rows of one statement, with the partition's epoch and seq in the columns from `guard` on.
 Result<PgResult> PgStore::Read(const PgCall& call, PartitionId partition, int guard) const {
+  const PgWaits::Mark waits(waits_);
   while (true) {
     const auto known = Known(partition);
     auto connection = TakeFrom(readers_, Clock::time_point::max());
@@ -179,10 +184,12 @@ Result<PgResult> PgStore::Read(const PgCall& call, PartitionId partition, int gu
     if (!answer.failure) {
       NoteBack();
       PgResult rows = std::move(answer.results.front());
-      if (!known || rows.rows() == 0 || PointOf(rows, 0, guard) >= *known) return rows;
+      if (!known || rows.rows() == 0 || !Outdated(*known, PointOf(rows, 0, guard))) {
+        return rows;
+      }
       ++stale_;
       (*connection)->Lose();
-    } else if (answer.failure->fate == Fate::kRefused) {
+    } else if (answer.failure->fate == PgFate::kRefused) {
       return Failed(*answer.failure);
     }
     if (!Pause(kAgain)) return GivenUp();
@@ -214,24 +221,52 @@ Result<Ok> PgStore::Scan(std::string_view begin, std::string_view end, const Vis
     }
   }
   // There are more: all of them of one moment.
-  auto moment = Moment(Clock::time_point::max());
-  return moment ? (*moment)->Scan(begin, end, visit, reverse) : moment.error();
+  return ScanOn(begin, end, visit, reverse, Rounds::kSmall);
 }
 
 Result<Ok> PgStore::ScanOnce(std::string_view begin, std::string_view end,
                              const Visit& visit) const {
-  auto moment = Moment(Clock::time_point::max());
-  return moment ? (*moment)->ScanOnce(begin, end, visit) : moment.error();
+  return ScanOn(begin, end, visit, false, Rounds::kLarge);
 }
 
-Result<std::unique_ptr<const View>> PgStore::Moment(Clock::time_point until) const {
+// Where the database goes away in the middle, what is left is read in another moment.
+Result<Ok> PgStore::ScanOn(std::string_view begin, std::string_view end, const Visit& visit,
+                           bool reverse, Rounds rounds) const {
+  std::string first(begin);
+  std::string after(end);
+  std::string last;
+  bool enough = false;
+  const auto note = [&](std::string_view key, std::string_view value) {
+    last = key;
+    enough = !visit(key, value);
+    return !enough;
+  };
+  while (true) {
+    auto moment = Moment(Clock::time_point::max());
+    if (!moment) return moment.error();
+    const auto read = rounds == Rounds::kLarge ? (*moment)->ScanOnce(first, after, note)
+                                               : (*moment)->Scan(first, after, note, reverse);
+    if (read || enough || (*moment)->refused()) return read;
+    NoteAway(database_->shown() + ": " + read.error().message);
+    if (!Pause(kAgain)) return GivenUp();
+    if (last.empty()) continue;
+    if (reverse) {
+      after = last;
+    } else {
+      first = last + '\0';
+    }
+  }
+}
+
+Result<std::unique_ptr<PgMoment>> PgStore::Moment(Clock::time_point until, size_t beyond) const {
+  const PgWaits::Mark waits(waits_);
   while (true) {
     std::map<PartitionId, Owned> owned;
     {
       const Lock lock(mutex_);
       owned = owned_;
     }
-    auto connection = TakeFrom(readers_, until);
+    auto connection = TakeFrom(readers_, until, beyond);
     if (!connection) return connection.error();
     const PgStatements& statements = database_->statements();
     const PgCall calls[] = {{statements.begin_moment}, {statements.heads}};
@@ -242,14 +277,14 @@ Result<std::unique_ptr<const View>> PgStore::Moment(Clock::time_point until) con
       bool stale = false;
       for (int row = 0; row < heads.rows(); ++row) {
         const auto one = owned.find(static_cast<PartitionId>(heads.Number(row, 0)));
-        stale = stale || (one != owned.end() && PointOf(heads, row, 1) < one->second.at);
+        stale = stale || (one != owned.end() && Outdated(one->second.at, PointOf(heads, row, 1)));
       }
       if (!stale) {
-        return std::unique_ptr<const View>(new PgMoment(database_, *std::move(connection)));
+        return std::make_unique<PgMoment>(database_, *std::move(connection));
       }
       ++stale_;
       (*connection)->Lose();
-    } else if (answer.failure->fate == Fate::kRefused || Clock::now() > until) {
+    } else if (answer.failure->fate == PgFate::kRefused || Clock::now() > until) {
       return Failed(*answer.failure);
     }
     if (!Pause(kAgain)) return GivenUp();
@@ -257,19 +292,14 @@ Result<std::unique_ptr<const View>> PgStore::Moment(Clock::time_point until) con
 }
 
 std::unique_ptr<const View> PgStore::Snapshot() const {
-  auto moment = Moment(Clock::now() + kSnapshotTries);
+  auto moment = Moment(Clock::now() + kSnapshotTries, kSnapshotsBeyond);
   if (moment) return *std::move(moment);
   return std::make_unique<const PgNoMoment>(moment.error());
 }
 
 bool PgStore::full() const { return Clock::now().time_since_epoch().count() < full_until_.load(); }
 
-Duration PgStore::waiting() const {
-  const int64_t since = writing_since_;
-  if (since == 0) return Duration::zero();
-  return std::chrono::duration_cast<Duration>(Clock::now().time_since_epoch() -
-                                              Clock::duration(since));
-}
+Duration PgStore::waiting() const { return waits_.oldest(); }
 
 PgStore::Counts PgStore::counts() const {
   return {fenced_, unknown_, repeated_, stale_, writers_.counts(), readers_.counts()};

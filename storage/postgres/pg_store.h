@@ -24,14 +24,17 @@
 
 #include "fsm/base/mutex.h"
 #include "storage/postgres/database.h"
+#include "storage/postgres/moment.h"
 #include "storage/postgres/pool.h"
+#include "storage/postgres/waits.h"
 #include "storage/postgres/writing.h"
 #include "storage/roster.h"
 #include "storage/store.h"
 
 namespace dfsmr {
 
-// Reads and writes wait for as long as the database is away, unless GiveUp is called.
+// Reads and writes wait for as long as the database is away, unless GiveUp is called. A scan that
+// the database has left goes on where it was, in what is there by then.
 class PgStore final : public Store {
  public:
   struct Options {
@@ -39,6 +42,7 @@ class PgStore final : public Store {
     size_t readers = 4;
     // All keys that are put are put for the first time: a store is being copied.
     bool fresh = false;
+    PgWriting::Patience patience = {};  // of writes
   };
   // What it has done that an operator should know.
   struct Counts {
@@ -75,32 +79,40 @@ class PgStore final : public Store {
 
   // Whether the database had no room for a write in the last 5 s. Any thread.
   bool full() const;
-  // For how long the oldest write under way has waited. Zero: there is none. Any thread.
+  // For how long the oldest write or read under way has waited. Zero: there is none. Any thread.
   Duration waiting() const;
   Counts counts() const;
 
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kFullFor{5};
+  // Connections that there may be beyond those of the options.
+  static constexpr size_t kBeyond = 16;
+  static constexpr size_t kSnapshotsBeyond = 8;  // the others are left for what is short
   struct Owned {
-    PgPoint at;          // after the last write
+    Holding at;          // after the last write
     bool taken = false;  // by the roster, for the next Acquire
   };
 
-  std::optional<PgPoint> Known(PartitionId partition) const;
-  void Advance(PartitionId partition, PgPoint at);
+  std::optional<Holding> Known(PartitionId partition) const;
+  void Advance(PartitionId partition, Holding at);
   // False: given up.
   bool Pause(std::chrono::milliseconds time) const;
   Error GivenUp() const;
   void NoteAway(const std::string& why) const;
   void NoteBack() const;
-  Result<PgPool::Lease> TakeFrom(PgPool& pool, Clock::time_point until) const;
+  Result<PgPool::Lease> TakeFrom(PgPool& pool, Clock::time_point until,
+                                 size_t beyond = kBeyond) const;
   Result<Ok> Settle(PgWriting& writing);
   Result<PgResult> Read(const PgCall& call, PartitionId partition, int guard) const;
-  Result<std::unique_ptr<const View>> Moment(Clock::time_point until) const;
+  Result<std::unique_ptr<PgMoment>> Moment(Clock::time_point until, size_t beyond = kBeyond) const;
+  enum class Rounds : uint8_t { kSmall, kLarge };
+  Result<Ok> ScanOn(std::string_view begin, std::string_view end, const Visit& visit, bool reverse,
+                    Rounds rounds) const;
 
   const std::shared_ptr<const PgDatabase> database_;
   const bool fresh_;
+  const PgWriting::Patience patience_;
   mutable PgPool writers_;
   mutable PgPool readers_;
   mutable Mutex mutex_;
@@ -109,7 +121,7 @@ class PgStore final : public Store {
   std::atomic<bool> given_up_ = false;
   mutable std::atomic<bool> away_ = false;  // as last told
   std::atomic<int64_t> full_until_ = 0;     // of the steady clock, in its own unit
-  std::atomic<int64_t> writing_since_ = 0;  // 0: no write is under way
+  mutable PgWaits waits_;
   mutable std::atomic<uint64_t> fenced_ = 0, unknown_ = 0, repeated_ = 0, stale_ = 0;
 };
 

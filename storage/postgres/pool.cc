@@ -1,5 +1,6 @@
 #include "storage/postgres/pool.h"
 
+#include <string>
 #include <utility>
 
 namespace dfsmr {
@@ -12,11 +13,15 @@ constexpr std::chrono::milliseconds kWait{200};  // for one that is taken
 PgPool::PgPool(std::shared_ptr<const PgDatabase> database, size_t most)
     : database_(std::move(database)), most_(most) {}
 
-Result<PgPool::Lease> PgPool::Take() {
+Result<PgPool::Lease> PgPool::Take(size_t beyond) {
   {
     Lock lock(mutex_);
     changed_.WaitFor(lock, kWait,
                      [this]() REQUIRES(mutex_) { return !idle_.empty() || busy_ < most_; });
+    if (busy_ >= most_ + beyond) {
+      return Error{Code::kResourceExhausted, Reason::kNone,
+                   "all " + std::to_string(busy_) + " connections to the database are in use"};
+    }
     ++busy_;
     if (!idle_.empty()) {
       Lease lease(this, std::move(idle_.back()));

@@ -33,9 +33,10 @@ class PgPool {
 
   PgPool(std::shared_ptr<const PgDatabase> database, size_t most);
 
-  // Waits a moment while all are taken; then it opens one beyond `most`, since who holds one may
-  // need another to come to an end. kUnavailable: the database cannot be reached.
-  Result<Lease> Take();
+  // Waits a moment while all are taken; then it opens one of `beyond` that there may be besides,
+  // since who holds one may need another to come to an end. kResourceExhausted: these are taken,
+  // too. kUnavailable: the database cannot be reached.
+  Result<Lease> Take(size_t beyond);
 
   struct Counts {
     size_t idle = 0;

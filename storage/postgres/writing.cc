@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "storage/fate.h"
 #include "storage/fence.h"
 #include "storage/postgres/arranged.h"
 
@@ -11,23 +12,18 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Without an answer for so long the connection is given up; twice as long after each time, since a
-// database that is slow for all would never get done.
-constexpr milliseconds kPatience{3'000};
-constexpr int kDoublings = 2;
-// An older state than what was acknowledged, for so long, is no deposed primary.
-constexpr std::chrono::seconds kStaleFor{60};
+constexpr int kDoublings = 5;
 
 }  // namespace
 
-PgPoint PointOf(const PgResult& rows, int row, int column) {
+Holding PointOf(const PgResult& rows, int row, int column) {
   return {static_cast<Epoch>(rows.Number(row, column)),
           static_cast<uint64_t>(rows.Number(row, column + 1))};
 }
 
-PgWriting::PgWriting(const PgStatements& statements, PartitionId partition, PgPoint at,
-                     const Batch& batch, bool fresh)
-    : statements_(statements), partition_(partition), at_(at) {
+PgWriting::PgWriting(const PgStatements& statements, PartitionId partition, const Holding& at,
+                     const Batch& batch, bool fresh, const Patience& patience)
+    : statements_(statements), partition_(partition), at_(at), patience_(patience) {
   const PgTable& table = statements.tables[partition];
   const Arranged rows = Arrange(batch, partition);
   calls_.push_back({statements.begin});
@@ -51,6 +47,10 @@ PgWriting::PgWriting(const PgStatements& statements, PartitionId partition, PgPo
   calls_.push_back({statements.commit});
 }
 
+milliseconds PgWriting::Wait() const {
+  return patience_.first * (1 << std::min(unanswered_, kDoublings));
+}
+
 PgWriting::Step PgWriting::Try(PgConnection& connection) {
   if (doubt_) {
     if (const auto known = FindOut(connection)) return *known;
@@ -59,26 +59,25 @@ PgWriting::Step PgWriting::Try(PgConnection& connection) {
 }
 
 PgWriting::Step PgWriting::Send(PgConnection& connection) {
-  const auto patience = kPatience * (1 << std::min(unanswered_, kDoublings));
-  const PgAnswer answer = connection.Run(calls_, patience);
+  const PgAnswer answer = connection.Run(calls_, Wait());
   if (!answer.failure) return Step::kWritten;
   error_ = {Code::kUnavailable, Reason::kNone, answer.failure->message};
   switch (answer.failure->fate) {
-    case Fate::kFenced: {
+    case PgFate::kFenced: {
       const auto known = FindOut(connection);
       return known.value_or(Step::kAgain);
     }
-    case Fate::kNothing:
+    case PgFate::kNothing:
       if (answer.failure->state == "25006") connection.Lose();  // it is a standby now
       return Step::kAgain;
-    case Fate::kFull:
+    case PgFate::kFull:
       return Step::kFull;
-    case Fate::kUnknown:
+    case PgFate::kUnknown:
       doubt_ = true;
       ++unanswered_;
       connection.Lose();
       return Step::kUnknown;
-    case Fate::kRefused:
+    case PgFate::kRefused:
       break;
   }
   error_.message = "the database refuses the write: " + error_.message;
@@ -90,41 +89,49 @@ PgWriting::Step PgWriting::Send(PgConnection& connection) {
 std::optional<PgWriting::Step> PgWriting::FindOut(PgConnection& connection) {
   PgCall call{statements_.touch};
   call.params.Int(partition_);
-  const auto patience = kPatience * (1 << std::min(unanswered_, kDoublings));
-  const PgAnswer answer = connection.Run({&call, 1}, patience);
+  const PgAnswer answer = connection.Run({&call, 1}, Wait());
   if (answer.failure) {
     error_ = {Code::kUnavailable, Reason::kNone, answer.failure->message};
-    if (answer.failure->fate == Fate::kRefused) return Step::kOver;
+    if (answer.failure->fate == PgFate::kRefused) return Step::kOver;
     if (connection.lost()) ++unanswered_;
     return connection.lost() ? Step::kUnknown : Step::kAgain;
   }
   const PgResult& rows = answer.results.front();
-  const PgPoint now = rows.rows() == 0 ? PgPoint{} : PointOf(rows, 0, 0);
-  if (now < at_) {
+  return Judge(rows.rows() == 0 ? Holding{} : PointOf(rows, 0, 0), connection);
+}
+
+std::optional<PgWriting::Step> PgWriting::Judge(const Holding& found, PgConnection& connection) {
+  if (Outdated(at_, found)) {
     connection.Lose();
     const auto time = std::chrono::steady_clock::now();
     if (!stale_since_) stale_since_ = time;
-    if (time - *stale_since_ < kStaleFor) return Step::kStale;
-    error_ = {Code::kUnavailable, Reason::kNone,
+    if (time - *stale_since_ < patience_.stale) return Step::kStale;
+    error_ = {Code::kDataLoss, Reason::kNone,
               "the database holds less than what was acknowledged: it was restored to an earlier "
               "time; stop all servers, and run dsrv store renew"};
     return Step::kOver;
   }
   stale_since_.reset();
-  if (now.epoch != at_.epoch) {
-    error_ = Superseded(partition_, at_.epoch, now.epoch);
-    if (doubt_) {
-      error_.code = Code::kUnavailable;
-      error_.message = "partition " + std::to_string(partition_) +
-                       " has another owner, under epoch " + std::to_string(now.epoch) +
-                       ": nobody knows whether what was being written under epoch " +
-                       std::to_string(at_.epoch) + " arrived";
-    }
-    return Step::kOver;
+  switch (FateOf(at_, doubt_, found)) {
+    case Fate::kDone:
+      return Step::kWritten;
+    case Fate::kNotYet:
+      return std::nullopt;
+    case Fate::kSuperseded:
+      error_ = Superseded(partition_, at_.epoch, found.epoch);
+      return Step::kOver;
+    case Fate::kUnknown:
+      error_ = {Code::kUnavailable, Reason::kNone,
+                "partition " + std::to_string(partition_) + " has another owner, under epoch " +
+                    std::to_string(found.epoch) +
+                    ": nobody knows whether what was being written under epoch " +
+                    std::to_string(at_.epoch) + " arrived"};
+      return Step::kOver;
+    case Fate::kBroken:
+      break;
   }
-  if (now.seq == at_.seq) return std::nullopt;
-  Check(doubt_ && now.seq == at_.seq + 1, "a partition's owner knows how many commits it has");
-  return Step::kWritten;
+  Check(false, "a partition's owner knows how many commits it has");
+  return Step::kOver;
 }
 
 }  // namespace dfsmr

@@ -1,7 +1,6 @@
 // One write of a partition on its way into the database, try by try. See pg_store.h.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -9,21 +8,23 @@
 #include "fsm/base/result.h"
 #include "storage/postgres/connection.h"
 #include "storage/postgres/statements.h"
+#include "storage/roster.h"
 #include "storage/store.h"
 
 namespace dfsmr {
 
-// Where a partition is.
-struct PgPoint {
-  Epoch epoch = 0;
-  uint64_t seq = 0;
-  friend auto operator<=>(const PgPoint&, const PgPoint&) = default;
-};
-// In two columns of a row.
-PgPoint PointOf(const PgResult& rows, int row, int column);
+// Where a partition is, in two columns of a row; without its feed.
+Holding PointOf(const PgResult& rows, int row, int column);
 
 class PgWriting {
  public:
+  struct Patience {
+    // Without an answer for so long the connection is given up; twice as long after each time,
+    // since a database that is slow for all would never get done.
+    std::chrono::milliseconds first{3'000};
+    // An older state than what was acknowledged, for so long, is no deposed primary.
+    std::chrono::milliseconds stale{60'000};
+  };
   enum class Step : uint8_t {
     kWritten,  // it is there, and durable
     kOver,     // it never will be, or nobody can know; see error()
@@ -34,8 +35,8 @@ class PgWriting {
   };
 
   // `at`: before the write. The batch outlives this. `fresh`: none of its keys is there.
-  PgWriting(const PgStatements& statements, PartitionId partition, PgPoint at, const Batch& batch,
-            bool fresh);
+  PgWriting(const PgStatements& statements, PartitionId partition, const Holding& at,
+            const Batch& batch, bool fresh, const Patience& patience);
 
   // Finds out about an earlier try first, if need be, and sends the same bytes.
   Step Try(PgConnection& connection);
@@ -45,10 +46,13 @@ class PgWriting {
   Step Send(PgConnection& connection);
   // What became of earlier tries; nullopt: they never arrived.
   std::optional<Step> FindOut(PgConnection& connection);
+  std::optional<Step> Judge(const Holding& found, PgConnection& connection);
+  std::chrono::milliseconds Wait() const;
 
   const PgStatements& statements_;
   const PartitionId partition_;
-  const PgPoint at_;
+  const Holding at_;
+  const Patience patience_;
   std::vector<PgCall> calls_;
   bool doubt_ = false;  // an earlier try may have arrived
   int unanswered_ = 0;

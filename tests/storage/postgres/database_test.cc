@@ -161,17 +161,17 @@ TEST_CASE("what is no address is refused, and a password is never shown") {
 TEST_CASE("what became of a transaction is told by the code of its failure") {
   for (const char* unknown : {"", "08006", "57P01", "57P02", "57P03", "40003"}) {
     CAPTURE(unknown);
-    CHECK(FateOf(unknown) == Fate::kUnknown);
+    CHECK(PgFateOf(unknown) == PgFate::kUnknown);
   }
   for (const char* nothing : {"40001", "40P01", "53000", "53200", "53300", "25006"}) {
     CAPTURE(nothing);
-    CHECK(FateOf(nothing) == Fate::kNothing);
+    CHECK(PgFateOf(nothing) == PgFate::kNothing);
   }
-  CHECK(FateOf("53100") == Fate::kFull);
-  CHECK(FateOf("22012") == Fate::kFenced);
+  CHECK(PgFateOf("53100") == PgFate::kFull);
+  CHECK(PgFateOf("22012") == PgFate::kFenced);
   for (const char* refused : {"42501", "42P01", "23505", "XX001"}) {
     CAPTURE(refused);
-    CHECK(FateOf(refused) == Fate::kRefused);
+    CHECK(PgFateOf(refused) == PgFate::kRefused);
   }
 }
 

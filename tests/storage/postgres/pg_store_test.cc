@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <future>
@@ -30,8 +31,9 @@ Result<Ok> WriteRow(Store& store, Epoch epoch, uint64_t number, const std::strin
   return store.Write(0, epoch, batch);
 }
 
-std::unique_ptr<PgStore> OpenStore(const std::string& uri, const std::string& schema) {
-  return std::make_unique<PgStore>(MustOpen({.uri = uri, .schema = schema}), PgStore::Options());
+std::unique_ptr<PgStore> OpenStore(const std::string& uri, const std::string& schema,
+                                   const PgStore::Options& options = {}) {
+  return std::make_unique<PgStore>(MustOpen({.uri = uri, .schema = schema}), options);
 }
 
 Epoch AcquireOf(Store& store) {
@@ -199,6 +201,97 @@ TEST_CASE("who gives up waits no more") {
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().code == Code::kUnavailable);
   CHECK_FALSE(read.get());
+}
+
+TEST_CASE("a scan that loses the database in the middle goes on where it was") {
+  Proxy proxy(SharedPostgres().folder());
+  const auto store = OpenStore(proxy.Uri(), NewSchema());
+  const Epoch epoch = AcquireOf(*store);
+  Batch batch;
+  constexpr uint64_t kRows = 2'500;
+  for (uint64_t number = 1; number <= kRows; ++number) batch.Put(RowKey(number), "v");
+  REQUIRE(store->Write(0, epoch, batch));
+  const std::string begin("\0\0\1", 3);
+  const std::string end("\0\0\2", 3);
+  for (const bool reverse : {false, true}) {
+    CAPTURE(reverse);
+    uint64_t seen = 0;
+    std::future<void> back;
+    const auto visit = [&](std::string_view key, std::string_view) {
+      ++seen;
+      CHECK(key == RowKey(reverse ? kRows + 1 - seen : seen));
+      if (seen == 50) {
+        proxy.Set(Proxy::Mode::kRefuse);
+        proxy.Cut();
+        back = std::async(std::launch::async, [&] {
+          Await([&] { return store->waiting() > 200ms; });
+          proxy.Set(Proxy::Mode::kPass);
+        });
+      }
+      return true;
+    };
+    REQUIRE(store->Scan(begin, end, visit, reverse));
+    CHECK(seen == kRows);
+  }
+}
+
+TEST_CASE("what is read waits for the database as what is written does, and it shows") {
+  Proxy proxy(SharedPostgres().folder());
+  const auto store = OpenStore(proxy.Uri(), NewSchema());
+  AcquireOf(*store);
+  CHECK(store->waiting() == Duration::zero());
+  proxy.Set(Proxy::Mode::kRefuse);
+  proxy.Cut();
+  auto read = std::async(std::launch::async, [&] { return store->Get(RowKey(1)); });
+  Await([&] { return store->waiting() > 100ms; });
+  proxy.Set(Proxy::Mode::kPass);
+  CHECK(read.get());
+  CHECK(store->waiting() == Duration::zero());
+}
+
+TEST_CASE("however many snapshots are held, the database has so many connections and no more") {
+  const auto store = OpenStore(SharedPostgres().Uri(), NewSchema(), {.readers = 2});
+  const Epoch epoch = AcquireOf(*store);
+  REQUIRE(WriteRow(*store, epoch, 1, "1"));
+  std::vector<std::future<std::unique_ptr<const View>>> asked;
+  for (int i = 0; i < 14; ++i) {
+    asked.push_back(std::async(std::launch::async, [&] { return store->Snapshot(); }));
+  }
+  std::vector<std::unique_ptr<const View>> held;
+  for (auto& one : asked) held.push_back(one.get());
+  const auto good = std::ranges::count_if(
+      held, [](const auto& view) { return view->Get(RowKey(1)).has_value(); });
+  CHECK(good == 10);
+  CHECK(store->counts().readers.busy == 10);
+  CHECK(*store->Get(RowKey(1)) == "1");  // what is short has some left
+  held.clear();
+  CHECK(store->Snapshot()->Get(RowKey(1)));
+}
+
+TEST_CASE("a database that has forgotten what it acknowledged is no place to go on") {
+  const std::string schema = NewSchema();
+  const auto store =
+      OpenStore(SharedPostgres().Uri(), schema, {.patience = {.stale = 100ms}});
+  const Epoch epoch = AcquireOf(*store);
+  REQUIRE(WriteRow(*store, epoch, 1, "1"));
+  SharedPostgres().Sql("update " + schema + ".part set seq = seq - 1");
+  const auto outcome = WriteRow(*store, epoch, 2, "2");
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Code::kDataLoss);
+}
+
+TEST_CASE("a write that takes longer than any other so far gets done") {
+  const std::string schema = NewSchema();
+  const auto store = OpenStore(SharedPostgres().Uri(), schema, {.patience = {.first = 50ms}});
+  const Epoch epoch = AcquireOf(*store);
+  SharedPostgres().Sql("create function " + schema +
+                       ".slow() returns trigger language plpgsql as $$ begin perform "
+                       "pg_sleep(0.35); return new; end $$");
+  SharedPostgres().Sql("create trigger slow before insert on " + schema +
+                       ".p0000 for each statement execute function " + schema + ".slow()");
+  auto written = std::async(std::launch::async, [&] { return WriteRow(*store, epoch, 1, "1"); });
+  if (written.wait_for(30s) != std::future_status::ready) store->GiveUp();
+  CHECK(written.get());
 }
 
 TEST_CASE("a snapshot fails soon where there is no database, and others come when it is back") {

@@ -157,7 +157,7 @@ Result<Ok> SharedServer::Join(int port) {
                      ": either all of them are on one machine, or none may advertise loopback"};
   }
   joined_ = MomentNow();
-  return store_.roster->Join(self_);
+  return store_.roster->Join(self_, Roster::LivingAt(*seen, self_.address));
 }
 
 Keeper::Outside SharedServer::ForKeeper() {

@@ -28,9 +28,13 @@ PartRow* MemoryRoster::Part(PartitionId partition) {
   return partition < parts_.size() ? &parts_[partition] : nullptr;
 }
 
-Result<Ok> MemoryRoster::Join(const ServerRow& self) {
+Result<Ok> MemoryRoster::Join(const ServerRow& self, const std::vector<std::string>& before) {
   const Lock lock(mutex_);
   if (servers_.contains(self.id)) return Ok{};
+  for (auto& [id, other] : servers_) {
+    if (other.dead || other.address != self.address) continue;
+    if (/*mutant cluster-joins-late*/ std::ranges::count(before, id) == 0 /*end*/) return Ok{};
+  }
   for (auto& [id, other] : servers_) {
     if (other.address == self.address) other.dead = true;
   }

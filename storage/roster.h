@@ -83,6 +83,15 @@ class Roster {
     std::vector<PartRow> parts;      // by id
   };
 
+  // Those that live at an address: who comes before one that joins there.
+  static std::vector<std::string> LivingAt(const Seen& seen, const std::string& address) {
+    std::vector<std::string> living;
+    for (const ServerRow& one : seen.servers) {
+      if (!one.dead && one.address == address) living.push_back(one.id);
+    }
+    return living;
+  }
+
   virtual ~Roster() = default;
 
   // Makes the rows when there are none, for so many partitions; of several at once, one does.
@@ -92,9 +101,11 @@ class Roster {
 
   virtual StoreFacts Facts() const = 0;
 
-  // Adds a server that is alive as of now, and buries all others of the same address. Of `self` the
-  // times and flags do not count. Asked again with the same id it changes nothing.
-  virtual Result<Ok> Join(const ServerRow& self) = 0;
+  // Adds a server that is alive as of now, and buries those `before` it: all that lived at its
+  // address when it looked. While any other one lives there it does not join: who asked is gone by
+  // then, and this is its successor. Of `self` the times and flags do not count. Asked again with
+  // the same id it changes nothing.
+  virtual Result<Ok> Join(const ServerRow& self, const std::vector<std::string>& before) = 0;
 
   // Says that `self` is alive, unless it is dead, and looks around: one round trip.
   virtual Result<Seen> Renew(const std::string& self, bool reached, bool leaving) = 0;

@@ -104,10 +104,21 @@ Member::Todo Member::Look(const Roster::Seen& seen, Moment sent, Moment now) {
   return todo;
 }
 
+// Another life, or epochs that were used already: the database has forgotten some of them.
+bool Member::Restored(const Roster::Seen& seen) {
+  if (!life_) life_ = seen.cluster.life;
+  bool older = false;
+  for (const PartRow& part : seen.parts) {
+    Epoch& highest = highest_[part.id];
+    older = older || part.held.epoch < highest;
+    highest = std::max(highest, part.held.epoch);
+  }
+  return older || *life_ != seen.cluster.life;
+}
+
 std::string Member::WhyEnd(const Roster::Seen& seen) {
   if (!seen.cluster.moved.empty()) return "the store has moved to " + seen.cluster.moved;
-  if (!life_) life_ = seen.cluster.life;
-  if (*life_ != seen.cluster.life) {
+  if (Restored(seen)) {
     return "the store was restored to an earlier time while this server ran";
   }
   if (seen.alive) return {};

@@ -46,7 +46,10 @@ class Member {
   Todo Look(const Roster::Seen& seen, Moment sent, Moment now);
 
   // What the caller holds: it has taken the partition, or has given it away or dropped it.
-  void Took(PartitionId partition, Epoch epoch) { held_[partition] = epoch; }
+  void Took(PartitionId partition, Epoch epoch) {
+    held_[partition] = epoch;
+    highest_[partition] = epoch;
+  }
   void Dropped(PartitionId partition) { held_.erase(partition); }
 
   // From now on it gives away what it holds, at once, and takes nothing.
@@ -72,6 +75,7 @@ class Member {
 
  private:
   std::string WhyEnd(const Roster::Seen& seen);
+  bool Restored(const Roster::Seen& seen);
   void NoteTimes(const Roster::Seen& seen, Moment sent, Moment now);
   void Bury(const Roster::Seen& seen, Moment now, Todo* todo) const;
   void Share(const Roster::Seen& seen, Moment now, Todo* todo) const;
@@ -93,6 +97,7 @@ class Member {
   bool was_alone_ = false;
   std::optional<Moment> pinged_;
   std::optional<uint64_t> life_;
+  std::map<PartitionId, Epoch> highest_;  // that was ever seen
 };
 
 }  // namespace dfsmr

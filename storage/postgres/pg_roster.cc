@@ -76,11 +76,13 @@ Result<ClusterRow> PgRoster::Open(uint16_t partitions) {
                    std::to_string(partitions) + ": their number is for good"};
 }
 
-Result<Ok> PgRoster::Join(const ServerRow& self) {
+Result<Ok> PgRoster::Join(const ServerRow& self, const std::vector<std::string>& before) {
   const PgStatements& all = database_->statements();
+  std::string ids;
+  for (const std::string& id : before) ids += (ids.empty() ? "" : ",") + id;
   std::vector<PgCall> calls{
       {all.begin}, {all.bury_address}, {all.forget}, {all.join}, {all.commit}};
-  calls[1].params.Text(self.address).Text(self.id);
+  calls[1].params.Text(self.address).Text(self.id).Text(ids);
   calls[3]
       .params.Text(self.id)
       .Text(self.address)

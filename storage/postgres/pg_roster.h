@@ -16,7 +16,7 @@ class PgRoster final : public Roster {
 
   Result<ClusterRow> Open(uint16_t partitions) override;
   StoreFacts Facts() const override { return database_->facts(); }
-  Result<Ok> Join(const ServerRow& self) override;
+  Result<Ok> Join(const ServerRow& self, const std::vector<std::string>& before) override;
   Result<Seen> Renew(const std::string& self, bool reached, bool leaving) override;
   Result<bool> Bury(const std::string& server) override;
   Result<std::optional<Holding>> Take(const PartRow& seen, const std::string& self) override;

@@ -77,14 +77,17 @@ PgStatements::PgStatements(const std::string& schema, uint16_t partitions) {
   clock = {"clock", "select clock_timestamp()"};
   bury_address = {"bury_address", "update " + server +
                                       " set dead = true where address = $1::text and id <> "
-                                      "$2::text and not dead and not exists (select 1 from " +
+                                      "$2::text and id = any(string_to_array($3::text, ',')) and "
+                                      "not dead and not exists (select 1 from " +
                                       server + " s where s.id = $2::text)"};
   forget = {"forget", "delete from " + server +
                           " where dead and seen < clock_timestamp() - interval '1 day'"};
   join = {"join", "insert into " + server +
-                      "(id, address, version, level, started, seen, reached, leaving, dead) values "
-                      "($1::text, $2::text, $3::text, $4::int, clock_timestamp(), "
-                      "clock_timestamp(), false, false, false) on conflict (id) do nothing"};
+                      "(id, address, version, level, started, seen, reached, leaving, dead) select "
+                      "$1::text, $2::text, $3::text, $4::int, clock_timestamp(), "
+                      "clock_timestamp(), false, false, false where not exists (select 1 from " +
+                      server +
+                      " s where s.address = $2::text and not s.dead) on conflict (id) do nothing"};
   bury = {"bury", "update " + server +
                       " set dead = true where id = $1::text and not dead and seen < "
                       "clock_timestamp() - $2::int * interval '1 second'"};

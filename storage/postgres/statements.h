@@ -42,9 +42,9 @@ struct PgStatements {
   PgStatement parts;
   PgStatement renew;  // id, reached, leaving: a row if it is alive
   PgStatement clock;
-  PgStatement bury_address;  // address, id
+  PgStatement bury_address;  // address, id, ids of those that are known there
   PgStatement forget;        // those that have been dead for a day
-  PgStatement join;          // id, address, version, level
+  PgStatement join;          // id, address, version, level: if nobody lives at the address
   PgStatement bury;          // id, lease in seconds
   PgStatement dead;          // id: a row if it is dead or unknown
   PgStatement take;          // partition, epoch, owner before, self: epoch, seq, feed

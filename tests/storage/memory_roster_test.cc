@@ -15,8 +15,8 @@ ServerRow Server(const std::string& id, const std::string& address = "") {
 struct Cluster {
   Cluster() {
     CHECK(roster.Open(1));
-    CHECK(roster.Join(Server("a")));
-    CHECK(roster.Join(Server("b")));
+    CHECK(roster.Join(Server("a"), {}));
+    CHECK(roster.Join(Server("b"), {}));
   }
   void Pass(Duration time) { roster.SetClock(roster.clock() + time); }
   PartRow Part() { return roster.Renew("nobody", false, false)->parts[0]; }
@@ -55,12 +55,19 @@ TEST_CASE("who renews is not buried, and who was buried cannot renew") {
 
 TEST_CASE("a server that joins buries others of its address, and joins once") {
   Cluster cluster;
-  CHECK(cluster.roster.Join(Server("c", "a:3004")));
+  CHECK(cluster.roster.Join(Server("c", "a:3004"), {"a"}));
   CHECK(!cluster.roster.Renew("a", false, false)->alive);
   cluster.Pass(seconds(5));
-  CHECK(cluster.roster.Join(Server("c", "a:3004")));
+  CHECK(cluster.roster.Join(Server("c", "a:3004"), {"a"}));
   const auto seen = cluster.roster.Renew("b", false, false);
   CHECK(seen->servers[2].started + seconds(5) == seen->now);
+}
+
+TEST_CASE("a join that is done late buries nobody, and joins nobody beside its successor") {
+  Cluster cluster;
+  CHECK(cluster.roster.Join(Server("late", "a:3004"), {}));
+  CHECK(cluster.roster.Renew("a", false, false)->alive);
+  CHECK(!cluster.roster.Renew("late", false, false)->alive);
 }
 
 TEST_CASE("a partition is taken from nobody and from the dead, and by one only") {

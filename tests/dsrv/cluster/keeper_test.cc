@@ -11,7 +11,7 @@ namespace {
 struct Kept {
   Kept(MemoryRoster& its_roster, const std::string& id) : roster(its_roster), server(id) {
     ServerRow row{.id = id, .address = server.Address()};
-    CHECK(roster.Join(row));
+    CHECK(roster.Join(row, {}));
     Keeper::Outside outside{.dial =
                                 [](const std::string& address) {
                                   return grpc::CreateChannel(address,

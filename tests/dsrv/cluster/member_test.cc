@@ -18,7 +18,8 @@ struct Servers {
 
   void Start(const std::string& id, const std::string& address = "") {
     const std::string at = address.empty() ? id + ":1" : address;
-    CHECK(roster.Join({.id = id, .address = at}));
+    const auto before = Roster::LivingAt(*roster.Renew("", false, false), at);
+    CHECK(roster.Join({.id = id, .address = at}, before));
     members.emplace(id, Member(id, at, now));
   }
   void Pass(Moment time) {
@@ -261,6 +262,18 @@ TEST_CASE("a server that runs through a restore ends") {
   seen.cluster.moved = "elsewhere";
   CHECK(servers.members.at("a").Look(seen, servers.now, servers.now).end.find("elsewhere") !=
         std::string::npos);
+}
+
+TEST_CASE("a server ends that sees an epoch again which was used already") {
+  Servers servers(1);
+  servers.Start("a");
+  servers.Rounds(2);
+  auto seen = *servers.roster.Renew("a", false, false);
+  CHECK(servers.members.at("a").Look(seen, servers.now, servers.now).end.empty());
+  REQUIRE(seen.parts[0].held.epoch == 1);
+  seen.parts[0].held.epoch = 0;
+  const auto todo = servers.members.at("a").Look(seen, servers.now, servers.now);
+  CHECK(todo.end.find("restored") != std::string::npos);
 }
 
 TEST_CASE("the plan is the same for all, and moves as little as it can") {

@@ -121,7 +121,7 @@ void Server::Ask(int lost, std::function<Result<T>()> ask, std::function<void(Re
   } else if (dice < 2 * percent) {
     ++cluster_.hits["done by the database, and never answered"];
     network.In(there, [ask] { (void)ask(); });
-  } else if (dice < 3 * percent && id_ != joining_) {
+  } else if (dice < 3 * percent) {
     ++cluster_.hits["done by the database long after it was asked"];
     const Moment late = kTimeLimit + milliseconds(network.random().Below(40'000));
     network.In(late, [ask] { (void)ask(); });
@@ -138,18 +138,17 @@ void Server::Ask(int lost, std::function<Result<T>()> ask, std::function<void(Re
 
 void Server::Join() {
   id_ = "s" + std::to_string(number_) + "-" + std::to_string(++starts_);
-  joining_ = id_;  // a process does not join after it has ended: it would bury its successor
   member_.reset();
   const Moment sent = Clock();
   Roster& roster = cluster_.database.roster();
   Ask<Ok>(
       cluster_.lost_renewals,
-      [&roster, row = ServerRow{.id = id_, .address = address_, .version = "sim"}] {
-        return roster.Join(row);
+      [&roster, row = ServerRow{.id = id_, .address = address_, .version = "sim"},
+       before = Roster::LivingAt(*roster.Renew("", false, false), address_)] {
+        return roster.Join(row, before);
       },
       [this, sent](const Result<Ok>& joined) {
         if (!joined) return Join();
-        joining_.clear();
         member_.emplace(id_, address_, sent);
         if (leaving_) member_->Leave();
         looking_ = false;

@@ -158,7 +158,6 @@ class Server {
   int64_t pace_ = 1'000;
 
   std::string id_;
-  std::string joining_;
   std::optional<Member> member_;
   std::optional<Moment> pinged_;
   Roster::Seen seen_;

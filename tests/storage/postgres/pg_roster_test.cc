@@ -37,6 +37,10 @@ Roster::Seen Look(PgRoster& roster, const std::string& self, bool reached = true
   return *seen;
 }
 
+Result<Ok> JoinOf(PgRoster& roster, const ServerRow& self) {
+  return roster.Join(self, Roster::LivingAt(Look(roster, ""), self.address));
+}
+
 TEST_CASE("a roster of PostgreSQL shows who lives, by the time of the database") {
   const Cluster cluster;
   const auto roster = cluster.Roster();
@@ -48,8 +52,8 @@ TEST_CASE("a roster of PostgreSQL shows who lives, by the time of the database")
   const auto other = roster->Open(2);
   REQUIRE_FALSE(other);
   CHECK(other.error().code == Code::kFailedPrecondition);
-  REQUIRE(roster->Join(Row("a", "host1:1")));
-  REQUIRE(roster->Join(Row("b", "host2:1")));
+  REQUIRE(JoinOf(*roster, Row("a", "host1:1")));
+  REQUIRE(JoinOf(*roster, Row("b", "host2:1")));
   const auto now = std::chrono::system_clock::now();
   const Roster::Seen seen = Look(*roster, "a");
   CHECK(seen.alive);
@@ -71,27 +75,39 @@ TEST_CASE("a roster of PostgreSQL shows who lives, by the time of the database")
 TEST_CASE("a server is buried when it is silent, by its address' next, or when it leaves") {
   Cluster cluster;
   const auto roster = cluster.Roster();
-  REQUIRE(roster->Join(Row("a", "host1:1")));
-  REQUIRE(roster->Join(Row("b", "host2:1")));
+  REQUIRE(JoinOf(*roster, Row("a", "host1:1")));
+  REQUIRE(JoinOf(*roster, Row("b", "host2:1")));
   CHECK_FALSE(*roster->Bury("a"));
   cluster.Silence("a", 11);
   CHECK(*roster->Bury("a"));
   CHECK(*roster->Bury("a"));
   CHECK(*roster->Bury("nobody"));
   CHECK_FALSE(Look(*roster, "a").alive);  // for good
-  REQUIRE(roster->Join(Row("c", "host2:1")));
+  REQUIRE(JoinOf(*roster, Row("c", "host2:1")));
   CHECK_FALSE(Look(*roster, "b").alive);
-  REQUIRE(roster->Join(Row("c", "host2:1")));  // again: it changes nothing
+  REQUIRE(JoinOf(*roster, Row("c", "host2:1")));  // again: it changes nothing
   CHECK(Look(*roster, "c").alive);
   REQUIRE(roster->Leave("c"));
   CHECK_FALSE(Look(*roster, "c").alive);
 }
 
+TEST_CASE("a join that is done late buries nobody, and joins nobody beside its successor") {
+  Cluster cluster;
+  const auto roster = cluster.Roster();
+  REQUIRE(roster->Join(Row("b", "host:1"), {}));
+  REQUIRE(roster->Join(Row("a", "host:1"), {}));
+  CHECK(Look(*roster, "b").alive);
+  CHECK_FALSE(Look(*roster, "a").alive);
+  REQUIRE(roster->Join(Row("c", "host:1"), {"b", "z"}));
+  CHECK_FALSE(Look(*roster, "b").alive);
+  CHECK(Look(*roster, "c").alive);
+}
+
 TEST_CASE("a partition is taken from nobody and from the dead, and given by its owner") {
   Cluster cluster;
   const auto roster = cluster.Roster();
-  REQUIRE(roster->Join(Row("a", "host1:1")));
-  REQUIRE(roster->Join(Row("b", "host2:1")));
+  REQUIRE(JoinOf(*roster, Row("a", "host1:1")));
+  REQUIRE(JoinOf(*roster, Row("b", "host2:1")));
   const PartRow free = Look(*roster, "a").parts.at(0);
   CHECK(free.owner.empty());
   CHECK_FALSE(roster->Take(free, "nobody")->has_value());
@@ -119,8 +135,8 @@ TEST_CASE("a partition is taken from nobody and from the dead, and given by its 
 TEST_CASE("who was buried writes no more, and its heir has all that it wrote") {
   Cluster cluster;
   const auto roster = cluster.Roster();
-  REQUIRE(roster->Join(Row("a", "host1:1")));
-  REQUIRE(roster->Join(Row("b", "host2:1")));
+  REQUIRE(JoinOf(*roster, Row("a", "host1:1")));
+  REQUIRE(JoinOf(*roster, Row("b", "host2:1")));
   const auto held = roster->Take(Look(*roster, "a").parts.at(0), "a");
   REQUIRE(held->has_value());
   PgStore before(cluster.database(), {});
@@ -146,7 +162,7 @@ TEST_CASE("a renewal without a database fails, and the next one finds it again")
   Proxy proxy(SharedPostgres().folder());
   const std::string schema = NewSchema();
   PgRoster roster(MustOpen({.uri = proxy.Uri(), .schema = schema}));
-  REQUIRE(roster.Join(Row("a", "host1:1")));
+  REQUIRE(JoinOf(roster, Row("a", "host1:1")));
   proxy.Cut();
   CHECK(Look(roster, "a").alive);
   proxy.Set(Proxy::Mode::kRefuse);

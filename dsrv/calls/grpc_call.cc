@@ -1,6 +1,7 @@
 #include "dsrv/calls/grpc_call.h"
 
 #include "dsrv/access/door_key.h"
+#include "dsrv/calls/deadline.h"
 #include "dsrv/wire/replies.h"
 
 namespace dfsmr {
@@ -61,9 +62,7 @@ grpc::Status RefuseStream(const Backend& backend, grpc::CallbackServerContext* c
 }
 
 Timestamp UnaryCall::Deadline() const {
-  const auto deadline = context_->deadline();
-  if (deadline == std::chrono::system_clock::time_point::max()) return kNever;
-  return std::chrono::time_point_cast<Duration>(deadline);
+  return ByClock(context_->deadline(), std::chrono::system_clock::now(), backend().clock());
 }
 
 void UnaryCall::Send(const Error* error) {

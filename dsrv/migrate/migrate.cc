@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <future>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "storage/moved.h"
@@ -55,17 +56,18 @@ class Copying {
   Copying(const Migration& migration, UnservedStore& from, UnservedStore& to)
       : migration_(migration), from_(from), to_(to) {}
 
-  // Refuses, or makes sure that nobody serves the target before it is whole.
+  // Refuses, or makes sure that nobody serves the source from now on, nor the target before it is
+  // whole.
   Result<Ok> Begin();
   Result<Ok> CopyRows();
   Result<Tally> Compare();
   Result<Ok> End();
-
- private:
   bool Interrupted() const { return migration_.interrupted && *migration_.interrupted; }
   static Error Interruption() {
     return {Code::kCancelled, Reason::kNone, "interrupted: the same command goes on where it was"};
   }
+
+ private:
   Result<std::string> LastKey();
   Result<Ok> Send();
   Result<Ok> Settle();
@@ -73,6 +75,7 @@ class Copying {
   Result<Tally> Read(const Store& store, const char* doing);
 
   const Migration& migration_;
+  Epoch source_epoch_ = 0;
   UnservedStore& from_;
   UnservedStore& to_;
   Epoch epoch_ = 0;  // of the target
@@ -101,18 +104,20 @@ Result<Ok> Copying::Begin() {
   auto mark = to_.Mark();
   if (!mark) return mark.error();
   const std::string mine = BeingMadeOf(from_.Name());
-  if (!from_mark->empty() && mark->empty()) {
-    return Refused(from_.Name() + " has moved to " + to_.Name() + " already");
-  }
   if (!mark->empty() && *mark != mine) return NotHere(to_.Name(), *mark);
   auto last = LastKey();
   if (!last) return last.error();
+  if (!from_mark->empty() && mark->empty() && !last->empty()) {
+    return Refused(from_.Name() + " has moved to " + to_.Name() + " already");
+  }
   if (mark->empty() && !last->empty()) {
     return Refused(to_.Name() + " is not empty: name a store that is, or a place without one");
   }
   if (auto marked = to_.SetMark(mine); !marked) return marked;
+  if (auto marked = from_.SetMark(to_.Name()); !marked) return marked;
   auto source = from_.AcquireAbove(0);
   if (!source) return source.error();
+  source_epoch_ = *source;
   auto target = to_.AcquireAbove(*source);
   if (!target) return target.error();
   epoch_ = *target;
@@ -200,10 +205,41 @@ Result<Tally> Copying::Compare() {
                    ": empty " + to_.Name() + " and copy again"};
 }
 
-// First the source: then no moment has two stores to serve.
+// A server that had looked at the source just before it was marked may have taken it after that.
 Result<Ok> Copying::End() {
-  if (auto marked = from_.SetMark(to_.Name()); !marked) return marked;
-  return to_.SetMark("");
+  const auto alone = from_.store().Write(kWhole, source_epoch_, Batch());
+  if (!alone && alone.error().code == Code::kAborted) {
+    return Refused(from_.Name() + " was served while it was copied: empty " + to_.Name() +
+                   " and copy again");
+  }
+  return alone ? to_.SetMark("") : alone;
+}
+
+// Has both stores wait for their databases no more once a signal has come.
+class Release {
+ public:
+  Release(const std::atomic<bool>* interrupted, UnservedStore& from, UnservedStore& to) {
+    if (!interrupted) return;
+    thread_ = std::jthread([interrupted, &from, &to](const std::stop_token& over) {
+      while (!*interrupted && !over.stop_requested()) std::this_thread::sleep_for(kLook);
+      if (!*interrupted) return;
+      from.GiveUp();
+      to.GiveUp();
+    });
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kLook{50};
+  std::jthread thread_;
+};
+
+Result<Tally> Copy(Copying& copying) {
+  if (auto begun = copying.Begin(); !begun) return begun.error();
+  if (auto copied = copying.CopyRows(); !copied) return copied.error();
+  auto tally = copying.Compare();
+  if (!tally) return tally;
+  auto ended = copying.End();
+  return ended ? tally : ended.error();
 }
 
 }  // namespace
@@ -214,11 +250,9 @@ Result<std::string> Migrate(const Migration& migration) {
   auto to = OpenUnserved(migration.to, true);
   if (!to) return to.error();
   Copying copying(migration, **from, **to);
-  if (auto begun = copying.Begin(); !begun) return begun.error();
-  if (auto copied = copying.CopyRows(); !copied) return copied.error();
-  auto tally = copying.Compare();
-  if (!tally) return tally.error();
-  if (auto ended = copying.End(); !ended) return ended.error();
+  const Release release(migration.interrupted, **from, **to);
+  const auto tally = Copy(copying);
+  if (!tally) return copying.Interrupted() ? Copying::Interruption() : tally.error();
   return (*from)->Name() + " has moved to " + (*to)->Name() + ": " + Count(tally->rows, "rows, ") +
          Count(tally->live, "live and ") + Count(tally->stopped, "stopped instances, compared");
 }

@@ -2,10 +2,10 @@
 //
 // Rows are copied as they are, in the order of their keys, some thousands in a batch: so the last
 // key that the target has tells how far it has come, and a copy that was interrupted goes on there.
-// As long as it is not whole the target has a mark (storage/moved.h), so that nobody serves it. At
-// the end both are read and compared, and the source gets the mark: it has moved. The target's
-// epochs go on above the source's, and it has a life of its own: claims of before may report after,
-// cursors of before are void.
+// As long as it is not whole the target has a mark (storage/moved.h), so that nobody serves it; the
+// source has one from the beginning on, since what it would accept meanwhile would be lost. At the
+// end both are read and compared. The target's epochs go on above the source's, and it has a life of
+// its own: claims of before may report after, cursors of before are void.
 #pragma once
 
 #include <atomic>

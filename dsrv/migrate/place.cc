@@ -46,6 +46,8 @@ class InPostgres final : public UnservedStore {
   }
   Result<Ok> SetMark(const std::string& mark) override { return roster_.SetMoved(mark); }
 
+  void GiveUp() override { store_.GiveUp(); }
+
   PgRoster& roster() { return roster_; }
   // kFailedPrecondition: a server lives.
   Result<Ok> CheckNobody() {

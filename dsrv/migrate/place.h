@@ -26,6 +26,8 @@ class UnservedStore {
   // See storage/moved.h.
   virtual Result<std::string> Mark() = 0;
   virtual Result<Ok> SetMark(const std::string& mark) = 0;
+  // What waits for a database fails with kUnavailable, now and from now on. Any thread.
+  virtual void GiveUp() {}
 };
 
 // kFailedPrecondition: a server serves it, or lives. kNotFound: there is none, and it is not to be

@@ -1,11 +1,12 @@
 """dsrv migrate and dsrv store: stores between directories and PostgreSQL, with all that is in them."""
+import contextlib
 import signal
 import subprocess
 
 import pytest
 
 from postgres import Postgres
-from support import CALL, DSRV, JOB, refused, state
+from support import CALL, DSRV, JOB, eventually, refused, state
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +97,52 @@ def test_a_copy_that_was_killed_goes_on_and_nobody_serves_it_before(filled, new_
     server = new_server("--store", postgres.url(), "--store-schema", "killed", data=None)
     server.data = None
     assert len(states(server.start().space("moving"))) == 300
+
+
+@pytest.fixture
+def copying(new_server, postgres, tmp_path):
+    """Begins to copy a store in a schema of that name, and stops where it reads it, meanwhile."""
+    @contextlib.contextmanager
+    def begin(schema):
+        server = new_server("--store", postgres.url(), "--store-schema", schema, data=None)
+        server.data = None
+        server.start().space("moving").define(JOB)
+        assert server.stop() == 0
+        with postgres.holding(f"lock table {schema}.p0000 in access exclusive mode"):
+            process = subprocess.Popen(
+                [str(DSRV), "migrate", "--from", postgres.url(), "--from-schema", schema, "--to",
+                 str(tmp_path / schema)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            eventually(lambda: int(postgres.sql("select count(*) from pg_stat_activity where "
+                                                "wait_event_type = 'Lock'")) > 0, CALL)
+            yield process
+    return begin
+
+
+def test_nobody_serves_the_source_while_it_is_copied(copying, postgres):
+    with copying("copied") as process:
+        served = run("--store", postgres.url(), "--store-schema", "copied", "--addr", "127.0.0.1:0")
+        assert served.returncode == 1 and "has moved to" in served.stderr, served.stderr
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == 0, log
+
+
+def test_a_copy_of_what_was_served_meanwhile_is_refused(copying, postgres):
+    with copying("taken") as process:
+        # As by a server that had looked at the store just before it was marked.
+        postgres.sql("update taken.part set epoch = epoch + 1")
+    _, log = process.communicate(timeout=60)
+    assert process.returncode == 1 and "was served while it was copied" in log, log
+
+
+def test_a_copy_that_waits_for_the_database_can_be_interrupted(copying, postgres):
+    try:
+        with copying("away") as process:
+            postgres.kill()
+        process.send_signal(signal.SIGINT)
+        _, log = process.communicate(timeout=15)
+        assert process.returncode == 130 and "interrupted" in log, log
+    finally:
+        postgres.start()
 
 
 def test_what_is_not_empty_or_not_there_is_refused(filled, tmp_path, postgres):

@@ -238,6 +238,10 @@ Result<Ok> CheckStore(const CLI::App& app, const Flags& flags) {
   if (flags.store.advertise.empty()) return Ok{};
   auto advertise = CheckAddr("--advertise", flags.store.advertise);
   if (!advertise) return advertise;
+  if (NamesNoHost(flags.store.advertise)) {
+    return bad("--advertise " + flags.store.advertise +
+               " is every interface: say by which name or address the other servers reach this one");
+  }
   if (IsLoopback(flags.store.advertise) || flags.insecure || !flags.tls.empty()) return Ok{};
   return bad("--advertise " + flags.store.advertise +
              " is reached from other machines, so it takes TLS: add --tls-cert FILE --tls-key "

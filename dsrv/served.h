@@ -44,6 +44,8 @@ class Served {
     std::function<Room()> room = {};
     // For how long the oldest write under way has waited. Any thread. Null: nobody asks.
     std::function<Duration()> waits = {};
+    // What waits for it fails, now and from now on. Any thread. Null: nothing waits for long.
+    std::function<void()> give_up = {};
   };
   struct Options {
     const Flags& flags;
@@ -67,6 +69,9 @@ class Served {
   // For the HTTP door, which this outlives.
   Web::Behind behind() const {
     return {*backend_, embedded_, audit_.get(), [this] { return room(); }, exporter_.get()};
+  }
+  void GiveUpStore() const {
+    if (give_up_) give_up_();
   }
   Duration store_waits() const { return waits_ ? waits_() : Duration::zero(); }
 
@@ -100,6 +105,7 @@ class Served {
   const std::string name_;
   const std::function<Room()> room_of_store_;
   const std::function<Duration()> waits_;
+  const std::function<void()> give_up_;
   const uint64_t life_;
   std::unique_ptr<Audit> audit_;  // null: there is no audit trail
   std::unique_ptr<Audit> told_;   // of who reads secrets, where there is no other

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <utility>
@@ -32,6 +34,10 @@ constexpr auto kForOthers = seconds(3);   // to be there for what a server leave
 constexpr auto kLastCommit = seconds(5);  // for what is still being committed then
 constexpr auto kLetIn = milliseconds(50);
 constexpr auto kTold = milliseconds(100);  // until answers are on their way
+constexpr auto kCutOff = seconds(2);       // after the grace period: then nothing holds it up any more
+constexpr auto kRetry = seconds(1);        // of a start, while the database is away
+// Says that the process has executed itself. What was refused at a first start is waited for then.
+constexpr const char* kAnew = "DSRV_STARTS_ANEW";
 
 // Of this machine, as others know it.
 std::string HostName() {
@@ -43,10 +49,11 @@ std::string HostName() {
 std::string Advertised(const Flags& flags, int port) {
   const std::string host = flags.addr.substr(0, flags.addr.rfind(':'));
   if (!flags.store.advertise.empty()) return flags.store.advertise;
-  return (host.empty() ? HostName() : host) + ":" + std::to_string(port);
+  return (NamesNoHost(flags.addr) ? HostName() : host) + ":" + std::to_string(port);
 }
 
 [[noreturn]] void StartAnew(char** arguments) {
+  setenv(kAnew, "1", 1);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   execv("/proc/self/exe", arguments);
   spdlog::critical("the server cannot start itself anew: {}", std::strerror(errno));
@@ -59,7 +66,8 @@ class SharedServer {
       : flags_(flags), store_(std::move(store)), arguments_(arguments) {}
 
   Result<Ok> Open();
-  void Run(const sigset_t& signals, const ReadFlags& read);
+  // False: gRPC does not start.
+  bool Run(const sigset_t& signals, const ReadFlags& read);
 
  private:
   Result<Ok> Join(int port);
@@ -68,11 +76,12 @@ class SharedServer {
   void Take(const PartRow& mine);
   void Serve(const PartRow& mine);
   void FailStore(const Error& error);
-  [[noreturn]] void Lose(const std::string& why);
+  [[noreturn]] void Lose(const std::string& why, seconds pause = seconds(0));
   [[noreturn]] void End(const std::string& why);
   void HandOver(const std::string& to, std::chrono::steady_clock::time_point until);
   void AwaitSuccessor(std::chrono::steady_clock::time_point until);
   void EndCalls(bool given, std::chrono::steady_clock::time_point until);
+  void CutOffAt(std::chrono::steady_clock::time_point until);
   void Leave(int signal);
   void Probe(std::function<void()> well);
   void WatchDecider();
@@ -94,8 +103,9 @@ class SharedServer {
   std::unique_ptr<Front> front_;
   std::unique_ptr<Keeper> keeper_;
   std::unique_ptr<grpc::Server> server_;
-  std::atomic<bool> closing_ = false;  // what it serves
+  std::atomic<bool> closing_ = false;  // what it serves: by one thread, once
   std::atomic<bool> serving_ = false;  // as health says
+  std::atomic<bool> leaving_ = false;  // a signal ends it
 
   Mutex mutex_;
   bool over_ GUARDED(mutex_) = false;  // somebody ends the process, or starts it anew
@@ -150,7 +160,9 @@ Result<Ok> SharedServer::Join(int port) {
   const auto seen = store_.roster->Renew(self_.id, false, false);
   if (!seen) return seen.error();
   for (const ServerRow& other : seen->servers) {
-    if (other.dead || IsLoopback(other.address) == IsLoopback(self_.address)) continue;
+    // One that was killed has a row until somebody buries it.
+    if (other.dead || other.seen < seen->now - kLease) continue;
+    if (IsLoopback(other.address) == IsLoopback(self_.address)) continue;
     return Error{Code::kFailedPrecondition, Reason::kNone,
                  "server " + other.id + " of this store advertises " + other.address +
                      ", and this one " + self_.address +
@@ -166,6 +178,7 @@ Keeper::Outside SharedServer::ForKeeper() {
           .lost = [this](const std::string& why) { Lose(why); },
           .give =
               [this](const std::string& to) {
+                if (closing_.exchange(true)) return;  // it takes longer than from look to look
                 std::thread([this, to] {
                   HandOver(to, std::chrono::steady_clock::now() + kHandOver);
                   Lose("the partition was given to server " + to +
@@ -213,7 +226,7 @@ void SharedServer::Serve(const PartRow& mine) {
   auto stub = std::make_shared<grpc::GenericStub>(inside->InProcessChannel(arguments));
   {
     const Lock lock(mutex_);
-    if (over_) return;
+    if (over_ || leaving_) return;
     served_ = served;
     inside_ = std::move(inside);
   }
@@ -226,11 +239,13 @@ void SharedServer::Serve(const PartRow& mine) {
 
 // Another one has the partition, or nobody knows what was written: then only its next owner will.
 void SharedServer::FailStore(const Error& error) {
-  if (error.code == Code::kAborted || error.code == Code::kUnavailable) Lose(error.message);
+  if (error.code == Code::kAborted) Lose(error.message);
+  // Whatever it is, it may be there at the next try, too.
+  if (error.code == Code::kUnavailable) Lose(error.message, kRetry);
   End("the store failed: " + error.message);
 }
 
-void SharedServer::Lose(const std::string& why) {
+void SharedServer::Lose(const std::string& why, seconds pause) {
   {
     Lock lock(mutex_);
     if (std::exchange(over_, true)) {
@@ -238,11 +253,13 @@ void SharedServer::Lose(const std::string& why) {
       while (true) std::this_thread::sleep_for(seconds(1));
     }
   }
-  spdlog::warn("{}: what is under way is answered OUTCOME_UNKNOWN, and the server starts anew",
-               why);
+  spdlog::warn("{}: what is under way is answered OUTCOME_UNKNOWN, and the server {}", why,
+               leaving_ ? "ends" : "starts anew");
   front_->SetRoute({});
   front_->LoseInside();
   std::this_thread::sleep_for(kTold);
+  if (leaving_) std::_Exit(0);
+  std::this_thread::sleep_for(pause);
   StartAnew(arguments_);
 }
 
@@ -259,7 +276,6 @@ void SharedServer::End(const std::string& why) {
 void SharedServer::HandOver(const std::string& to, std::chrono::steady_clock::time_point until) {
   const auto served = this->served();
   if (!served) return;
-  closing_ = true;
   if (!to.empty()) {
     front_->SetRoute({});
     // So that calls are decided that have been let in: those that are let in later are refused.
@@ -298,13 +314,31 @@ void SharedServer::EndCalls(bool given, std::chrono::steady_clock::time_point un
   front_->EndAll();
 }
 
+// A commit that the database does not answer, or anything else, holds up a stop for so long.
+void SharedServer::CutOffAt(std::chrono::steady_clock::time_point until) {
+  std::thread([this, until] {
+    std::this_thread::sleep_until(until);
+    if (const auto served = this->served()) served->GiveUpStore();
+    std::this_thread::sleep_for(kCutOff);
+    spdlog::warn("dsrv did not come to an end within the grace period; it is cut off");
+    std::_Exit(0);
+  }).detach();
+}
+
 void SharedServer::Leave(int signal) {
   const auto until = std::chrono::steady_clock::now() + flags_.grace;
+  {
+    const Lock lock(mutex_);  // what is being opened is not published any more
+    leaving_ = true;
+  }
+  CutOffAt(until);
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags_.grace));
   web_->Drain();
   SetServing(*server_, false);
   const std::string to =
       keeper_->Leave(std::min(until, std::chrono::steady_clock::now() + kForOthers));
+  // Where it is handed over already, the process ends with that.
+  if (closing_.exchange(true)) return std::this_thread::sleep_until(until + kCutOff + kCutOff);
   HandOver(to, to.empty() ? until : std::chrono::steady_clock::now() + kHandOver);
   if (!to.empty()) AwaitSuccessor(std::min(until, std::chrono::steady_clock::now() + seconds(3)));
   EndCalls(!to.empty(), until);
@@ -336,13 +370,14 @@ void SharedServer::WatchDecider() {
   }
 }
 
-void SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
+bool SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
   server_ = Listen(
       flags_,
       [this](grpc::ServerBuilder& builder) {
         builder.RegisterCallbackGenericService(front_.get());
       },
       acceptor_.get());
+  if (!server_) return false;
   // From here on: the services inside have it, and the front passes it on to them.
   if (flags_.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   SetServing(*server_, false);
@@ -368,6 +403,25 @@ void SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
       read);
   supervisor.reset();
   Leave(signal);
+  return true;
+}
+
+using MadeServer = Result<std::unique_ptr<SharedServer>>;
+
+MadeServer Make(const Flags& flags, const std::function<Result<SharedStore>()>& open,
+                char** arguments) {
+  auto store = open();
+  if (!store) return store.error();
+  auto server = std::make_unique<SharedServer>(flags, *std::move(store), arguments);
+  auto opened = server->Open();
+  return opened ? MadeServer(std::move(server)) : opened.error();
+}
+
+// Whether a signal to end comes within that time.
+bool AwaitEnd(const sigset_t& signals, seconds time) {
+  const timespec wait{.tv_sec = time.count(), .tv_nsec = 0};
+  const int signal = sigtimedwait(&signals, nullptr, &wait);
+  return signal == SIGTERM || signal == SIGINT;
 }
 
 }  // namespace
@@ -377,11 +431,19 @@ int RunShared(const Flags& flags, const ReadFlags& read,
   const sigset_t signals = BlockSignals();
   RaiseFileLimit();
   if (auto log = StartLogs(flags); !log) return Fail(log.error());
-  auto store = open();
-  if (!store) return Fail(store.error());
-  SharedServer server(flags, *std::move(store), arguments);
-  if (auto opened = server.Open(); !opened) return Fail(opened.error());
-  server.Run(signals, read);
+  // Who has served it already waits for the database as long as it takes.
+  const bool anew = std::getenv(kAnew) != nullptr;
+  unsetenv(kAnew);
+  auto server = Make(flags, open, arguments);
+  while (!server && anew && server.error().code == Code::kUnavailable) {
+    spdlog::warn("the server does not start yet: {}", server.error().message);
+    if (AwaitEnd(signals, kRetry)) return 0;
+    server = Make(flags, open, arguments);
+  }
+  if (!server) return Fail(server.error());
+  if (!(*server)->Run(signals, read)) {
+    return Fail({Code::kUnavailable, Reason::kNone, "gRPC does not start"});
+  }
   std::_Exit(0);
 }
 

@@ -28,7 +28,8 @@ Result<SharedStore> OpenShared(const Flags& flags) {
                           .life = database->cluster().life,
                           .name = database->shown(),
                           .room = [raw] { return raw->full() ? Room::kNone : Room::kAmple; },
-                          .waits = [raw] { return raw->waiting(); }};
+                          .waits = [raw] { return raw->waiting(); },
+                          .give_up = [raw] { raw->GiveUp(); }};
   };
   return SharedStore{
       .name = database->shown(), .roster = std::make_unique<PgRoster>(database), .open = open};

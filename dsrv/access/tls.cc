@@ -59,6 +59,11 @@ bool IsLoopback(const std::string& addr) {
   return host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos;
 }
 
+bool NamesNoHost(const std::string& addr) {
+  const std::string host = addr.substr(0, addr.rfind(':'));
+  return host.empty() || host == "0.0.0.0" || host == "[::]" || host == "::" || host == "*";
+}
+
 Result<Timestamp> CheckTls(const TlsFiles& files, Timestamp now) {
   if (files.cert.empty() || files.key.empty()) {
     return Error{Code::kInvalidArgument, Reason::kNone,

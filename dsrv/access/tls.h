@@ -23,6 +23,9 @@ struct TlsFiles {
 
 // Whether only this machine can reach the address, HOST:PORT.
 bool IsLoopback(const std::string& addr);
+// Whether the address, HOST:PORT, is one to listen at on every interface, so that nobody can be
+// reached at it.
+bool NamesNoHost(const std::string& addr);
 
 // Checks the files, and returns when the certificate expires. The error says which file is
 // unreadable, not PEM, expired, or a key of another certificate.

@@ -1,5 +1,7 @@
-"""Servers that share a store, and are told to stop."""
+"""How servers that share a store start and stop, also while the database is away."""
 import itertools
+import socket
+import time
 
 import grpc
 import pytest
@@ -24,11 +26,14 @@ def sharers(database):
     schema = f"stop{next(SCHEMAS)}"
     servers = []
 
-    def make(*flags, **more):
-        servers.append(Server(None, "--store", database.url(), "--store-schema", schema, *flags,
-                              **more))
-        return servers[-1].start()
+    def make(*flags, every_interface=False, **more):
+        servers.append(Server(None, "--store", make.url, "--store-schema", schema, *flags, **more))
+        if every_interface:
+            servers[-1].address = f"0.0.0.0:{servers[-1].port}"
+        return servers[-1].launch() if make.launch_only else servers[-1].start()
 
+    make.url = database.url()
+    make.launch_only = False
     make.schema = schema
     yield make
     for made in servers:
@@ -59,3 +64,82 @@ def refusal_of(space):
     except grpc.RpcError as error:
         return str(Refusal(error))
     return ""
+
+
+def test_a_stop_ends_in_time_while_the_database_is_away(sharers, database):
+    server = sharers("--grace", "2s")
+    space = server.space("default")
+    space.define(JOB)
+    database.kill()
+    try:
+        start = space.later("Start", space.start_request("job", "one"))
+        server.terminate()
+        assert server.exit_status(within=8.0) == 0
+        with pytest.raises(grpc.RpcError) as refused:
+            start.result(CALL)
+        assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+    finally:
+        database.start()
+
+
+def test_a_server_that_starts_anew_waits_for_the_database(sharers, database):
+    sharers.launch_only = True
+    database.kill()
+    servers = [sharers(environment={"DSRV_STARTS_ANEW": "1"}) for _ in range(2)]
+    try:
+        for server in servers:
+            eventually(lambda: "does not start yet" in server.log, CALL)
+        servers[0].terminate()
+        assert servers[0].exit_status() == 0
+    finally:
+        database.start()
+    eventually(lambda: "serves partition" in servers[1].log, CALL)
+    servers[1].terminate()
+    assert servers[1].exit_status() == 0
+
+
+def test_a_first_start_without_a_database_is_refused(sharers, database):
+    sharers.launch_only = True
+    database.kill()
+    try:
+        assert sharers().exit_status() == 1
+    finally:
+        database.start()
+
+
+def test_what_the_database_refuses_is_not_tried_at_full_speed(sharers, database):
+    server = sharers()
+    space = server.space("default")
+    space.define(JOB)
+    database.sql(f"alter table {sharers.schema}.p0000 rename to gone")
+    begin = time.monotonic()
+    with pytest.raises(grpc.RpcError):
+        space.start("job", "one")
+    eventually(lambda: server.log.count("starts anew") >= 3, 20.0)
+    assert time.monotonic() - begin > 2.0
+    database.sql(f"alter table {sharers.schema}.gone rename to p0000")
+    eventually(lambda: server.log.rstrip().endswith("from change 0")
+               or server.log.count("serves partition") > 1, CALL)
+
+
+def test_a_server_on_every_interface_advertises_the_name_of_its_host(sharers):
+    sharers.launch_only = True
+    server = sharers("--insecure", every_interface=True)
+    eventually(lambda: f"advertise={socket.gethostname()}:{server.port}" in server.log, CALL)
+    server.terminate()
+    assert server.exit_status() == 0
+
+
+def test_a_server_that_was_killed_does_not_say_for_ever_where_all_others_are(sharers, database):
+    server = sharers()
+    server.kill()
+    sharers.launch_only = True
+    elsewhere = ("--insecure", "--advertise", "somewhere.example.org:3004")
+    refused = sharers(*elsewhere)
+    assert refused.exit_status() == 1
+    assert "advertises" in refused.log
+    database.sql(f"update {sharers.schema}.server set seen = seen - interval '1 minute'")
+    other = sharers(*elsewhere)
+    eventually(lambda: "dsrv listens" in other.log, CALL)
+    other.terminate()
+    assert other.exit_status() == 0

@@ -86,6 +86,17 @@ TEST_CASE("only this machine's own addresses are loopback") {
   }
 }
 
+TEST_CASE("an address to listen at on every interface names no host") {
+  for (const char* addr : {":3004", "0.0.0.0:3004", "[::]:3004", "*:3004"}) {
+    CAPTURE(addr);
+    CHECK(NamesNoHost(addr));
+  }
+  for (const char* addr : {"localhost:3004", "10.0.0.0:1", "[::1]:3004", "db.example.org:3004"}) {
+    CAPTURE(addr);
+    CHECK(!NamesNoHost(addr));
+  }
+}
+
 TEST_CASE("the audit trail: one JSON object a line, whatever it is told") {
   const TemporaryFolder folder;
   const auto path = folder / "audit.log";

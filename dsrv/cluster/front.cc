@@ -163,6 +163,7 @@ void Ping(const Front& front, const std::shared_ptr<Peer>& peer, bool look,
       [asked, peer, sent, done = std::move(done)](const grpc::Status& status) {
         peer->answers = status.ok();
         if (status.ok()) {
+          peer->answered = MomentNow().count();
           peer->round_trip_us =
               std::chrono::duration_cast<std::chrono::microseconds>(MomentNow() - sent).count();
         }

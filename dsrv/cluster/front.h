@@ -41,6 +41,8 @@ struct Peer {
   std::atomic<bool> answers = false;  // as last tried
   std::atomic<int64_t> round_trip_us = 0;
   std::atomic<int> told = -1;  // what of `answers` was last logged; -1: nothing
+  // When it last answered, or was dialled.
+  std::atomic<int64_t> answered = MomentNow().count();
 };
 
 // Where calls go.

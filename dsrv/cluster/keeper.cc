@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <future>
+#include <utility>
 
 #include "fsm/base/names.h"
 
 namespace dfsmr {
 namespace {
 
-constexpr auto kTryAgain = std::chrono::milliseconds(200);  // after a renewal that failed
+constexpr auto kTryAgain = std::chrono::milliseconds(200);  // after something that failed
 
 const PartRow* WholeOf(const Roster::Seen& seen) {
   const auto part = std::ranges::find(seen.parts, kWhole, &PartRow::id);
@@ -82,32 +83,66 @@ Moment Keeper::Look() {
   if (todo.rejoin) outside_.lost("this server was silent for too long, and was buried");
   if (!todo.drop.empty()) outside_.lost("another server has taken the partition");
   MeetPeers(*seen);
-  Act(todo, *seen);
+  const bool done = Act(todo, *seen);
   SetRoute(*seen);
-  return todo.bury.empty() && todo.take.empty() ? todo.wait : Moment::zero();
+  if (todo.bury.empty() && todo.take.empty()) return todo.wait;
+  return done ? Moment::zero() : Moment(kTryAgain);
 }
 
-void Keeper::Act(const Member::Todo& todo, const Roster::Seen& seen) {
-  for (const std::string& id : todo.bury) {
-    const auto buried = roster_.Bury(id);
-    if (!buried || !*buried) continue;
-    spdlog::warn("server {} was silent for {} s: it is buried", id, Seconds(kLease));
-    Tell();
+// Once for each cause.
+void Keeper::NoteVain(const std::string& what, const Error* why) {
+  const std::string text = what + (why ? ": " + OneLine(why->message) : "");
+  if (text == vain_) return;
+  vain_ = text;
+  if (why) spdlog::warn("{}", text);
+}
+
+bool Keeper::Bury(const std::string& id) {
+  const auto buried = roster_.Bury(id);
+  if (!buried) NoteVain("server " + id + " could not be buried", &buried.error());
+  if (!buried || !*buried) return false;
+  spdlog::warn("server {} was silent for {} s: it is buried", id, Seconds(kLease));
+  Tell();
+  return true;
+}
+
+bool Keeper::Take(const PartRow& part) {
+  const auto held = roster_.Take(part, self_.id);
+  if (!held) {
+    NoteVain("partition " + std::to_string(part.id) + " could not be taken", &held.error());
   }
-  for (const PartRow& part : todo.take) {
-    const auto held = roster_.Take(part, self_.id);
-    if (!held || !*held) continue;
-    PartRow mine = part;
-    mine.held = **held;
-    mine.owner = self_.id;
-    member_.Took(part.id, mine.held.epoch);
-    epoch_ = mine.held.epoch;
-    inside_.reset();
-    spdlog::info("this server takes partition {}, under epoch {}", part.id, mine.held.epoch);
-    outside_.took(mine);
+  if (!held || !*held) return false;
+  PartRow mine = part;
+  mine.held = **held;
+  mine.owner = self_.id;
+  member_.Took(part.id, mine.held.epoch);
+  epoch_ = mine.held.epoch;
+  inside_.reset();
+  spdlog::info("this server takes partition {}, under epoch {}", part.id, mine.held.epoch);
+  outside_.took(mine);
+  return true;
+}
+
+bool Keeper::Act(const Member::Todo& todo, const Roster::Seen& seen) {
+  bool done = true;
+  for (const std::string& id : todo.bury) done = Bury(id) && done;
+  for (const PartRow& part : todo.take) done = Take(part) && done;
+  if (done) vain_.clear();
+  if (todo.raise && roster_.Raise(*todo.raise)) {
+    spdlog::info("rows may be of level {} from now on: all servers know it", *todo.raise);
   }
   give_to_ = todo.give ? todo.give->second : "";
   if (todo.give && !member_.leaving() && Alive(seen, give_to_)) outside_.give(give_to_);
+  return done;
+}
+
+std::shared_ptr<Peer> Keeper::Meet(const ServerRow& row) {
+  auto& peer = peers_[row.id];
+  if (peer && MomentNow() - Moment(peer->answered) < outside_.redial) return peer;
+  const int told = peer ? peer->told.load() : -1;
+  peer = std::make_shared<Peer>(row.id, row.address, outside_.dial(row.address));
+  peer->told = told;
+  return peer;
 }
 
 // Connects to those that have come, lets go of those that have gone, and sees who answers.
@@ -118,8 +153,7 @@ void Keeper::MeetPeers(const Roster::Seen& seen) {
   sight->when = MomentNow();
   for (const ServerRow& row : seen.servers) {
     if (row.dead || row.id == self_.id) continue;
-    auto& peer = peers_[row.id];
-    if (!peer) peer = std::make_shared<Peer>(row.id, row.address, outside_.dial(row.address));
+    const auto peer = Meet(row);
     sight->peers.push_back(peer);
     Ping(front_, peer, false, [peer](bool answers, const std::string& why) {
       if (peer->told.exchange(answers ? 1 : 0) == (answers ? 1 : 0)) return;
@@ -147,9 +181,11 @@ void Keeper::SetRoute(const Roster::Seen& seen) {
     route = {.kind = Route::Kind::kThere, .peer = peers_[part->owner]};
     name = part->owner;
   }
-  if (name == routed_) return;
-  routed_ = name;
-  if (route.kind == Route::Kind::kThere) {
+  if (name == routed_ && route.peer == routed_to_) return;
+  routed_to_ = route.peer;
+  if (name == std::exchange(routed_, name)) {
+    // The same server, dialled anew.
+  } else if (route.kind == Route::Kind::kThere) {
     spdlog::info("calls go to server {} at {}", route.peer->id, route.peer->address);
   } else if (route.kind == Route::Kind::kNobody) {
     spdlog::info("calls wait for an owner");
@@ -234,6 +270,7 @@ std::string Keeper::Leave(std::chrono::steady_clock::time_point until) {
 void Keeper::Quit() {
   Ask(
       [this] {
+        answers_until_ = 0;  // what it had may be another one's from here on
         (void)roster_.Leave(self_.id);
         Tell();
         gone_ = true;

@@ -41,6 +41,9 @@ class Keeper {
     std::function<void(Timestamp time)> time;
     // Whether this server can serve now, which holds as long as its lease.
     std::function<void(bool alive)> alive;
+    // Who has not answered for so long is dialled anew: by then its certificate, ours, or what its
+    // name stands for may be another one.
+    Moment redial = std::chrono::seconds(10);
   };
   struct Sight {
     Roster::Seen seen;
@@ -76,7 +79,12 @@ class Keeper {
   bool Ask(std::function<void()> what, std::chrono::steady_clock::time_point until);
   void Run();
   Moment Look();
-  void Act(const Member::Todo& todo, const Roster::Seen& seen);
+  // False: something was to be done, and could not be.
+  bool Act(const Member::Todo& todo, const Roster::Seen& seen);
+  bool Bury(const std::string& id);
+  bool Take(const PartRow& part);
+  void NoteVain(const std::string& what, const Error* why);
+  std::shared_ptr<Peer> Meet(const ServerRow& row);
   void MeetPeers(const Roster::Seen& seen);
   void SetRoute(const Roster::Seen& seen);
   void Tell();
@@ -90,9 +98,11 @@ class Keeper {
   std::optional<Epoch> epoch_;                 // under which it owns the partition
   std::shared_ptr<grpc::GenericStub> inside_;  // null: it does not serve it
   std::string routed_;                         // the route as it was set last
+  std::shared_ptr<Peer> routed_to_;
   std::string give_to_;
   bool gone_ = false;
   bool failing_ = false;  // renewals are, as last logged
+  std::string vain_;      // what could not be done, as last logged
   std::atomic<int64_t> answers_until_ = 0;
   std::atomic<int64_t> pinged_ = 0;
 

@@ -13,6 +13,8 @@ constexpr Moment kCalm = seconds(10);    // after one, nobody is buried for so l
 constexpr Moment kLeap = seconds(1);     // by which the store's clock may be off in pace
 constexpr Moment kSettled = seconds(2);  // from a change of members until partitions move
 constexpr Moment kPingCounts = seconds(10);
+constexpr Moment kLevelWaits = seconds(60);  // so that what was replaced may come back
+constexpr PartitionId kHome = 0;             // whose owner raises the level
 constexpr Moment kSoonest = milliseconds(20);  // between two looks
 
 const ServerRow* Find(const std::vector<ServerRow>& servers, const std::string& id) {
@@ -101,6 +103,7 @@ Member::Todo Member::Look(const Roster::Seen& seen, Moment sent, Moment now) {
   }
   Bury(seen, now, &todo);
   Share(seen, now, &todo);
+  Level(seen, now, &todo);
   return todo;
 }
 
@@ -175,6 +178,19 @@ void Member::Bury(const Roster::Seen& seen, Moment now, Todo* todo) const {
       todo->bury.push_back(row.id); /*end*/
     todo->wait = std::clamp(over_in, kSoonest, todo->wait);
   }
+}
+
+void Member::Level(const Roster::Seen& seen, Moment now, Todo* todo) {
+  uint32_t known = UINT32_MAX;
+  for (const ServerRow& row : seen.servers) {
+    if (!row.dead) known = std::min(known, row.level);
+  }
+  if (known != known_level_) {
+    known_level_ = known;
+    known_since_ = now;
+  }
+  if (!held_.contains(kHome) || known <= seen.cluster.level) return;
+  if (now - known_since_ >= kLevelWaits) todo->raise = known;
 }
 
 void Member::Share(const Roster::Seen& seen, Moment now, Todo* todo) const {

@@ -36,6 +36,8 @@ class Member {
     std::vector<PartRow> take;
     // One of those that it holds, and the server to give it to.
     std::optional<std::pair<PartitionId, std::string>> give;
+    // To what the level of the rows is to be raised: all servers have known it for a while.
+    std::optional<uint32_t> raise;
     Moment wait = kRenewal;  // until the next look
   };
 
@@ -79,6 +81,7 @@ class Member {
   void NoteTimes(const Roster::Seen& seen, Moment sent, Moment now);
   void Bury(const Roster::Seen& seen, Moment now, Todo* todo) const;
   void Share(const Roster::Seen& seen, Moment now, Todo* todo) const;
+  void Level(const Roster::Seen& seen, Moment now, Todo* todo);
 
   const std::string id_;
   const std::string address_;
@@ -98,6 +101,8 @@ class Member {
   std::optional<Moment> pinged_;
   std::optional<uint64_t> life_;
   std::map<PartitionId, Epoch> highest_;  // that was ever seen
+  uint32_t known_level_ = 0;              // to all servers that live
+  Moment known_since_{};
 };
 
 }  // namespace dfsmr

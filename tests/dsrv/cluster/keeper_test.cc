@@ -9,12 +9,14 @@ namespace {
 
 // A server that keeps a lease, and serves as soon as it owns the partition.
 struct Kept {
-  Kept(MemoryRoster& its_roster, const std::string& id) : roster(its_roster), server(id) {
+  explicit Kept(MemoryRoster& its_roster, const std::string& id,
+                std::function<std::string(const std::string&)> where = {})
+      : roster(its_roster), server(id) {
     ServerRow row{.id = id, .address = server.Address()};
     CHECK(roster.Join(row, {}));
     Keeper::Outside outside{.dial =
-                                [](const std::string& address) {
-                                  return grpc::CreateChannel(address,
+                                [where](const std::string& address) {
+                                  return grpc::CreateChannel(where ? where(address) : address,
                                                              grpc::InsecureChannelCredentials());
                                 },
                             .took =
@@ -26,7 +28,8 @@ struct Kept {
                             .give = [](const std::string&) {},
                             .end = [](const std::string&) {},
                             .time = [](Timestamp) {},
-                            .alive = [this](bool is) { alive = is; }};
+                            .alive = [this](bool is) { alive = is; },
+                            .redial = seconds(3)};
     keeper = std::make_unique<Keeper>(roster, row, MomentNow(), server.front, outside);
     server.may_answer = [this] { return keeper->MayAnswer(); };
     server.pinged = [this](bool look) { keeper->Pinged(look); };
@@ -119,4 +122,44 @@ TEST_CASE("what a server that ended had is another one's at once") {
   }
   CHECK(outcome.reply == "hello");
   CHECK(b.epoch == 2);
+}
+
+TEST_CASE("a server that does not answer is dialled anew") {
+  MemoryRoster roster;
+  CHECK(roster.Open(1));
+  Kept a(roster, "a");
+  CHECK(a.server.Call(kChange, "hello").reply == "hello");
+  std::atomic<int> dialled = 0;
+  Kept b(roster, "b", [&dialled](const std::string& address) {
+    return ++dialled == 1 ? "127.0.0.1:1" : address;  // as if a certificate had run out meanwhile
+  });
+  Outcome outcome;
+  for (int left = 10; left > 0 && outcome.reply.empty(); --left) {
+    outcome = b.server.Call(kChange, "hello");
+  }
+  CHECK(outcome.reply == "hello");
+  CHECK(dialled >= 2);
+}
+
+namespace {
+
+// Renews leases, and fails to do anything else.
+class Stubborn final : public MemoryRoster {
+ public:
+  Result<std::optional<Holding>> Take(const PartRow&, const std::string&) override {
+    ++takes;
+    return Error{Code::kUnavailable, Reason::kNone, "no"};
+  }
+  std::atomic<int> takes = 0;
+};
+
+}  // namespace
+
+TEST_CASE("what fails at once is not tried again at once") {
+  Stubborn roster;
+  CHECK(roster.Open(1));
+  Kept a(roster, "a");
+  CHECK(a.server.Call(kChange, "hello").reason == "NO_OWNER");  // for two seconds
+  CHECK(roster.takes >= 2);
+  CHECK(roster.takes <= 15);
 }

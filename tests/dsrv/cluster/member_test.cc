@@ -16,10 +16,10 @@ constexpr Moment kBegin = seconds(1'000);
 struct Servers {
   explicit Servers(uint16_t partitions) { CHECK(roster.Open(partitions)); }
 
-  void Start(const std::string& id, const std::string& address = "") {
+  void Start(const std::string& id, const std::string& address = "", uint32_t level = 0) {
     const std::string at = address.empty() ? id + ":1" : address;
     const auto before = Roster::LivingAt(*roster.Renew("", false, false), at);
-    CHECK(roster.Join({.id = id, .address = at}, before));
+    CHECK(roster.Join({.id = id, .address = at, .level = level}, before));
     members.emplace(id, Member(id, at, now));
   }
   void Pass(Moment time) {
@@ -46,6 +46,7 @@ struct Servers {
     for (const PartRow& part : todo.take) {
       if (const auto held = *roster.Take(part, id)) member.Took(part.id, held->epoch);
     }
+    if (todo.raise) CHECK(roster.Raise(*todo.raise));
     if (!todo.give) return;
     for (const PartRow& part : Parts()) {
       if (part.id == todo.give->first) {
@@ -274,6 +275,23 @@ TEST_CASE("a server ends that sees an epoch again which was used already") {
   seen.parts[0].held.epoch = 0;
   const auto todo = servers.members.at("a").Look(seen, servers.now, servers.now);
   CHECK(todo.end.find("restored") != std::string::npos);
+}
+
+TEST_CASE("the level of the rows rises once all servers have known it for a minute") {
+  Servers servers(1);
+  servers.Start("a", "", 3);
+  servers.Start("b", "", 2);
+  servers.Rounds(20);
+  const auto level = [&] { return servers.roster.Renew("", false, false)->cluster.level; };
+  CHECK(level() == 0);
+  servers.Rounds(20);
+  CHECK(level() == 2);
+  CHECK(servers.roster.Leave("b"));
+  servers.members.erase("b");
+  servers.Rounds(25);
+  CHECK(level() == 2);
+  servers.Rounds(10);
+  CHECK(level() == 3);
 }
 
 TEST_CASE("the plan is the same for all, and moves as little as it can") {

@@ -38,6 +38,8 @@ Error ErrorOf(const grpc::Status& status, const grpc::ClientContext& context);
 // True when the request cannot have reached the server.
 bool NeverSent(const Error& error);
 bool WorthRepeating(const Error& error, bool repeatable);
+// True when the server has not said a word in time: another one may.
+bool Hangs(const Error& error);
 
 // While it lives, the canceller can cancel the call.
 class CallUnderWay {
@@ -146,7 +148,7 @@ Result<Response> Client::Call(Method method, const Request& request, bool repeat
     if (status.ok()) return response;
     Error error = ErrorOf(status, context);
     Lost(connection, error);
-    if (others > 0 && NeverSent(error)) {
+    if (others > 0 && (NeverSent(error) || (repeatable && Hangs(error)))) {
       --others;
       continue;
     }

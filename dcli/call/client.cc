@@ -149,6 +149,10 @@ std::shared_ptr<grpc::Channel> Connect(const std::string& server, const Credenti
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kLargestReply);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestMetadata);
+  // Where its machine is gone nobody says so: such a connection is lost within 15 s.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // A lost connection is replaced, not repaired: see Client::Lost.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   if (IsLoopback(server)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -173,13 +177,23 @@ bool NeverSent(const Error& error) {
 
 bool WorthRepeating(const Error& error, bool repeatable) {
   if (error.code != Code::kUnavailable) return false;
-  if (error.reason == Reason::kNotReady) return true;  // nothing was done
-  // The last four are of servers that share a store.
-  const bool known = error.reason == Reason::kNone || error.reason == Reason::kPeerUnreachable ||
-                     error.reason == Reason::kNoOwner ||
-                     error.reason == Reason::kStoreUnreachable ||
-                     error.reason == Reason::kOutcomeUnknown;
-  return repeatable && known && !NeverSent(error);
+  switch (error.reason) {
+    // Nothing was done. The last three are of servers that share a store.
+    case Reason::kNotReady:
+    case Reason::kNoOwner:
+    case Reason::kPeerUnreachable:
+    case Reason::kStoreUnreachable:
+      return true;
+    case Reason::kNone:
+    case Reason::kOutcomeUnknown:
+      return repeatable && !NeverSent(error);
+    default:
+      return false;
+  }
+}
+
+bool Hangs(const Error& error) {
+  return error.code == Code::kDeadlineExceeded && error.reason == Reason::kNone;
 }
 
 void Canceller::Cancel() {
@@ -293,7 +307,7 @@ std::shared_ptr<Client::Connection> Client::Connected() {
 // take up to ten seconds after the server's return. A new channel tries at once; our
 // callers decide how often. Of several servers the next one is as good.
 void Client::Lost(const std::shared_ptr<Connection>& connection, const Error& error) {
-  if (error.code != Code::kUnavailable) return;
+  if (error.code != Code::kUnavailable && !(servers_.size() > 1 && Hangs(error))) return;
   const Lock lock(mutex_);
   if (connection_ != connection) return;
   connection_ = nullptr;

@@ -49,6 +49,7 @@ class FakeServer final : public v1::RunnerService::Service {
   std::function<v1::ExtendResponse::Item(int)> on_extend = [](int) {
     return v1::ExtendResponse::Item();
   };
+  std::deque<std::string> start_refusals;  // reasons for which starts are UNAVAILABLE
   std::deque<Stream> streams;
   v1::Instance instance;  // what Start and GetInstance answer with
   v1::Machine machine;
@@ -109,10 +110,15 @@ class FakeServer final : public v1::RunnerService::Service {
     return grpc::Status::OK;
   }
 
-  grpc::Status Start(grpc::ServerContext*, const v1::StartRequest* request,
+  grpc::Status Start(grpc::ServerContext* context, const v1::StartRequest* request,
                      v1::StartResponse* reply) override {
     const std::lock_guard lock(mutex_);
     started.push_back(*request);
+    if (!start_refusals.empty()) {
+      const std::string reason = start_refusals.front();
+      start_refusals.pop_front();
+      return Refusal(context, grpc::StatusCode::UNAVAILABLE, reason, "not now");
+    }
     reply->set_created(true);
     reply->mutable_instance()->set_id(instance.id());
     return grpc::Status::OK;

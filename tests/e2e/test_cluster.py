@@ -204,6 +204,22 @@ def test_dcli_goes_to_the_next_server_and_checks_the_cluster(sharers):
         servers[1].process.send_signal(signal.SIGCONT)
 
 
+def test_dcli_goes_on_with_another_server_when_one_hangs(sharers):
+    servers = together(sharers, 2)
+    owner = owner_of(servers, seen_by(servers[0]))
+    other = next(one for one in servers if one is not owner)
+    owner.space("default").define(JOB)
+    other.process.send_signal(signal.SIGSTOP)
+    try:
+        shown = subprocess.run(
+            [str(DCLI), "--server", f"{other.address},{owner.address}", "--timeout", "1s", "machines"],
+            capture_output=True, text=True, env=CONSUMER, timeout=60)
+        assert shown.returncode == 0, shown.stderr
+        assert "job" in shown.stdout
+    finally:
+        other.process.send_signal(signal.SIGCONT)
+
+
 def test_flags_that_do_not_fit(database):
     def dsrv(*words):
         return subprocess.run([str(DSRV), "--addr", "127.0.0.1:0", *words], capture_output=True,
@@ -213,6 +229,7 @@ def test_flags_that_do_not_fit(database):
             (("--store", database.url(), "--data", "x"), "--data"),
             (("--store", database.url(), "--partitions", "4"), "--partitions 4"),
             (("--advertise", "a:1"), "--store"),
+            (("--store", database.url(), "--advertise", "0.0.0.0:3004"), "every interface"),
             (("--store", database.url(), "--advertise", "somewhere:3004"), "--insecure")]:
         ended = dsrv(*words)
         assert ended.returncode == 2, (words, ended)

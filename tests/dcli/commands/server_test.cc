@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dcli/call/client.h"
 #include "tests/dcli/dcli.h"
 #include "tests/dcli/fake_server.h"
 
@@ -149,6 +150,30 @@ TEST_CASE("what cannot be a machine's name is looked up as an instance") {
   server.machine.set_id("crawler");
   CHECK(Dcli({"graph", "crawler", "--server", server.address}).out ==
         "flowchart TD\n  %% crawler\n");
+}
+
+TEST_CASE("a call of which nothing was done is repeated, whatever it changes") {
+  FakeServer server;
+  Client client(server.address, std::chrono::seconds(5));
+  server.start_refusals = {"NO_OWNER", "PEER_UNREACHABLE", "STORE_UNREACHABLE"};
+  v1::StartRequest without_id;
+  without_id.set_machine("crawler");
+  CHECK(client.Start(without_id));
+  CHECK(server.started.size() == 4);
+}
+
+TEST_CASE("a call that may be done is repeated only if that does no harm") {
+  FakeServer server;
+  Client client(server.address, std::chrono::seconds(5));
+  v1::StartRequest start;
+  start.set_machine("crawler");
+  server.start_refusals = {"OUTCOME_UNKNOWN"};
+  CHECK(!client.Start(start));
+  CHECK(server.started.size() == 1);
+  start.set_id("c-1");
+  server.start_refusals = {"OUTCOME_UNKNOWN"};
+  CHECK(client.Start(start));
+  CHECK(server.started.size() == 3);
 }
 
 }  // namespace dfsmr::cli

@@ -13,6 +13,7 @@
 
 #include "dsrv/http/guard.h"
 #include "dsrv/otlp/collector.h"
+#include "dsrv/secretless.h"
 #include "fsm/base/duration.h"
 #include "fsm/base/names.h"
 #include "fsm/yaml/definitions.h"
@@ -533,7 +534,7 @@ Result<Flags> ParseFlags(int argc, char** argv) {
     std::exit(app.exit(done));
   } catch (const CLI::ParseError& error) {
     return Error{Code::kInvalidArgument, Reason::kNone,
-                 std::string(error.what()) + "; see dsrv --help"};
+                 Secretless(error.what()) + "; see dsrv --help"};
   }
   flags.grace = *ParseDuration(texts.grace);
   flags.retention = *ParseDuration(texts.retention);

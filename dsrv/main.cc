@@ -12,6 +12,7 @@
 #include "dsrv/listen.h"
 #include "dsrv/process.h"
 #include "dsrv/runtime/memory.h"
+#include "dsrv/secretless.h"
 #include "dsrv/served.h"
 #include "dsrv/shared.h"
 #include "dsrv/shared_store.h"
@@ -162,6 +163,9 @@ int Run(const Flags& flags, const ReadFlags& read) {
 int main(int argc, char** argv) {
   // Debian's Abseil looks for lock cycles in release builds, too; gRPC pays for it on every call.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
+  dfsmr::Arguments arguments(argc, argv);
+  argc = arguments.count();
+  argv = arguments.values();
   const std::string_view word = argc > 1 ? argv[1] : "";
   if (word == "verify") return dfsmr::RunVerify(argc, argv);
   if (word == "migrate") return dfsmr::RunMigrate(argc, argv);

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "dsrv/migrate/migrate.h"
+#include "dsrv/secretless.h"
 
 namespace dfsmr {
 namespace {
@@ -34,7 +35,8 @@ std::optional<int> Parse(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::Success& done) {
     return app.exit(done);
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "dsrv: %s; see dsrv %s --help\n", error.what(), app.get_name().c_str());
+    std::fprintf(stderr, "dsrv: %s; see dsrv %s --help\n", Secretless(error.what()).c_str(),
+                 app.get_name().c_str());
     return kUsage;
   }
   return std::nullopt;

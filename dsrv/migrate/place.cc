@@ -4,6 +4,7 @@
 #include <random>
 
 #include "fsm/base/epoch.h"
+#include "storage/moved.h"
 #include "storage/postgres/pg_roster.h"
 #include "storage/postgres/pg_store.h"
 #include "storage/rocks/rocks_store.h"
@@ -82,9 +83,10 @@ Result<std::unique_ptr<InPostgres>> OpenPostgres(const StorePlace& place, bool c
 }
 
 Error NotInPostgres(const std::string& where) {
+  const bool secret = where.find('@') != where.npos || where.find("://") != where.npos;
   return {Code::kInvalidArgument, Reason::kNone,
-          "\"" + where +
-              "\" is not the URL of a store in PostgreSQL, such as "
+          (secret ? "what was given" : "\"" + where + "\"") +
+              " is not the URL of a store in PostgreSQL, such as "
               "postgresql://user@host/database"};
 }
 
@@ -101,6 +103,7 @@ Result<std::unique_ptr<UnservedStore>> OpenUnserved(const StorePlace& place, boo
     if (!opened) return opened.error();
     return std::unique_ptr<UnservedStore>(*std::move(opened));
   }
+  if (place.where.find("://") != place.where.npos) return NotInPostgres(place.where);
   auto store =
       RocksStore::Open({.path = place.where, .create_if_missing = create, .marked_too = true});
   if (!store) return store.error();
@@ -130,6 +133,7 @@ Result<std::string> UnmarkStore(const StorePlace& place) {
   auto mark = (*opened)->Mark();
   if (!mark) return mark.error();
   if (mark->empty()) return (*opened)->Name() + " has no mark: it may be served as it is";
+  if (mark->starts_with(BeingMadeOf(""))) return NotHere((*opened)->Name(), *mark);
   if (auto done = (*opened)->SetMark(""); !done) return done.error();
   return (*opened)->Name() + " may be served again; its mark was: " + *mark;
 }

@@ -1,6 +1,9 @@
 """How servers that share a store start and stop, also while the database is away."""
 import itertools
+import pathlib
+import signal
 import socket
+import subprocess
 import time
 
 import grpc
@@ -9,7 +12,7 @@ import pytest
 import postgres
 from cluster_servers import owner_of, seen_by, together
 from stubs import v1
-from support import CALL, JOB, Refusal, Server, eventually
+from support import CALL, DSRV, JOB, Refusal, Server, eventually
 
 SCHEMAS = itertools.count(1)
 
@@ -143,3 +146,32 @@ def test_a_server_that_was_killed_does_not_say_for_ever_where_all_others_are(sha
     eventually(lambda: "dsrv listens" in other.log, CALL)
     other.terminate()
     assert other.exit_status() == 0
+
+
+def test_a_password_is_not_shown(sharers, database, tmp_path):
+    secret = "hunter2"
+
+    def run(*words):
+        done = subprocess.run([str(DSRV), *map(str, words)], capture_output=True, text=True,
+                              timeout=30, cwd=tmp_path)
+        assert secret not in done.stdout + done.stderr, words
+        return done.returncode
+
+    url = f"postgresql://dfsmr:{secret}@localhost:1/dfsmr"
+    assert run("--sotre", url) == 2
+    assert run(f"--sotre={url}") == 2
+    assert run("--store", "x" + url) == 2
+    assert run("--store", url) == 1
+    assert run("store", "renew", url, url) == 2
+    assert run("store", "renew", "x" + url) == 2
+    assert run("migrate", "--from", "x" + url, "--to", tmp_path / "to") == 2
+    assert run("migrate", "--from", tmp_path, "--to", url, url) == 2
+    assert list(tmp_path.iterdir()) == []
+
+    sharers.url = database.url().replace("tester@", f"tester:{secret}@") + "&password=" + secret
+    server = sharers()
+    shown = pathlib.Path(f"/proc/{server.process.pid}/cmdline").read_text()
+    assert "--store" in shown and "tester" in shown
+    assert secret not in shown + server.log
+    server.process.send_signal(signal.SIGHUP)  # which reads the flags again
+    eventually(lambda: "the log level is" in server.log, CALL)

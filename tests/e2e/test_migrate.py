@@ -145,6 +145,14 @@ def test_a_copy_that_waits_for_the_database_can_be_interrupted(copying, postgres
         postgres.start()
 
 
+def test_what_is_only_a_part_of_a_store_is_not_served(copying, postgres, tmp_path):
+    with copying("part") as process:
+        process.kill()
+        process.wait(CALL)
+    unmarked = run("store", "unmark", tmp_path / "part")
+    assert unmarked.returncode == 1 and "is only a part of" in unmarked.stderr
+
+
 def test_what_is_not_empty_or_not_there_is_refused(filled, tmp_path, postgres):
     server, _, _ = filled
     assert "another dsrv holds" in migrate(server.data, postgres.url()).stderr

@@ -69,7 +69,7 @@ Result<std::shared_ptr<PgDatabase>> PgDatabase::Open(Options options) {
     return Error{Code::kInvalidArgument, Reason::kNone,
                  "--store-schema \"" + options.schema +
                      "\": it takes up to 40 small letters, digits and underscores, begins with "
-                     "none of the digits, and not with pg_"};
+                     "none of the digits, and not with pg_; nor is it information_schema"};
   }
   std::shared_ptr<PgDatabase> database(new PgDatabase(std::move(options), *std::move(address)));
   auto connection = database->Connect();
@@ -181,10 +181,7 @@ Result<Ok> PgDatabase::MakeTables(PgConnection& connection) {
       if (!answer.failure) answer = RunText(connection, text);
     }
     if (!answer.failure) {
-      answer = RunText(connection,
-                       "insert into " + options_.schema +
-                           ".cluster values (1, $1::int, $2::int, $3::int, $4::bigint, $5::bytea, "
-                           "'') on conflict (one) do nothing",
+      answer = RunText(connection, PgFirstRow(options_.schema),
                        PgParams()
                            .Int(kPgFormat)
                            .Int(kPgLevel)

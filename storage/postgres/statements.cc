@@ -6,6 +6,9 @@
 namespace dfsmr {
 namespace {
 
+// A name that is a word of SQL's would be read as that.
+std::string InQuotes(const std::string& name) { return "\"" + name + "\""; }
+
 std::string TableName(const std::string& schema, uint16_t partition) {
   char digits[8];
   std::snprintf(digits, sizeof digits, "p%04d", partition);
@@ -46,7 +49,8 @@ PgTable TableOf(const std::string& schema, uint16_t partition) {
 
 }  // namespace
 
-PgStatements::PgStatements(const std::string& schema, uint16_t partitions) {
+PgStatements::PgStatements(const std::string& name, uint16_t partitions) {
+  const std::string schema = InQuotes(name);
   const std::string part = schema + ".part";
   const std::string server = schema + ".server";
   const std::string cluster_table = schema + ".cluster";
@@ -115,11 +119,13 @@ bool IsPgSchema(const std::string& name) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   };
   return !name.empty() && name.size() <= 40 && std::ranges::all_of(name, fits) &&
-         !(name.front() >= '0' && name.front() <= '9') && !name.starts_with("pg_");
+         !(name.front() >= '0' && name.front() <= '9') && !name.starts_with("pg_") &&
+         name != "information_schema";
 }
 
-std::vector<std::string> PgTables(const std::string& schema, uint16_t partitions,
-                                  bool schema_exists, bool plain) {
+std::vector<std::string> PgTables(const std::string& name, uint16_t partitions, bool schema_exists,
+                                  bool plain) {
+  const std::string schema = InQuotes(name);
   std::vector<std::string> all;
   if (!schema_exists) all.push_back("create schema if not exists " + schema);
   const std::string table = "create table if not exists " + schema + ".";
@@ -136,8 +142,7 @@ std::vector<std::string> PgTables(const std::string& schema, uint16_t partitions
                 (plain ? "" : " with (fillfactor = 10)"));
   for (uint16_t id = 0; id < partitions; ++id) {
     // Room in each page, so that a row that changes stays in it and no index is touched.
-    const std::string name = TableName(schema, id);
-    all.push_back("create table if not exists " + name +
+    all.push_back("create table if not exists " + TableName(schema, id) +
                   (plain ? "(k bytea not null, v bytea not null, primary key (k asc))"
                          : "(k bytea primary key, v bytea not null) with (fillfactor = 70, "
                            "autovacuum_vacuum_scale_factor = 0.02, "
@@ -149,8 +154,14 @@ std::vector<std::string> PgTables(const std::string& schema, uint16_t partitions
   return all;
 }
 
-std::string PgCompression(const std::string& schema, uint16_t partition) {
-  return "alter table " + TableName(schema, partition) + " alter column v set compression lz4";
+std::string PgFirstRow(const std::string& name) {
+  return "insert into " + InQuotes(name) +
+         ".cluster values (1, $1::int, $2::int, $3::int, $4::bigint, $5::bytea, '') on conflict "
+         "(one) do nothing";
+}
+
+std::string PgCompression(const std::string& name, uint16_t partition) {
+  return "alter table " + TableName(InQuotes(name), partition) + " alter column v set compression lz4";
 }
 
 }  // namespace dfsmr

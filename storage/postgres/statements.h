@@ -25,7 +25,7 @@ struct PgTable {
 };
 
 struct PgStatements {
-  PgStatements(const std::string& schema, uint16_t partitions);
+  PgStatements(const std::string& name, uint16_t partitions);
 
   PgStatement begin;
   PgStatement begin_moment;  // repeatable read, read only
@@ -55,14 +55,17 @@ struct PgStatements {
   PgStatement set_moved;     // where to
 };
 
-// "dfsmr" for --store-schema: letters, digits and underscores, so that it needs no quoting.
+// "dfsmr" for --store-schema: letters, digits and underscores, and not the database's own. A word
+// of SQL's may be one, too.
 bool IsPgSchema(const std::string& name);
 
 // What makes the tables, in order. `schema_exists`: the schema is there already. `plain`: with what
 // YugabyteDB needs, and nothing that only PostgreSQL has.
-std::vector<std::string> PgTables(const std::string& schema, uint16_t partitions,
-                                  bool schema_exists, bool plain);
+std::vector<std::string> PgTables(const std::string& name, uint16_t partitions, bool schema_exists,
+                                  bool plain);
+// The row of the cluster: format, level, partitions, life, secret.
+std::string PgFirstRow(const std::string& name);
 // A faster compression of values. Not every database has it.
-std::string PgCompression(const std::string& schema, uint16_t partition);
+std::string PgCompression(const std::string& name, uint16_t partition);
 
 }  // namespace dfsmr

@@ -6,6 +6,7 @@
 #include <future>
 #include <set>
 
+#include "storage/postgres/pg_store.h"
 #include "tests/storage/postgres/postgres_server.h"
 
 namespace dfsmr {
@@ -173,6 +174,19 @@ TEST_CASE("what became of a transaction is told by the code of its failure") {
     CAPTURE(refused);
     CHECK(PgFateOf(refused) == PgFate::kRefused);
   }
+}
+
+TEST_CASE("a schema may have a name that is a word of SQL's, but not one of the database's own") {
+  const auto database = MustOpen({.uri = SharedPostgres().Uri(), .schema = "order"});
+  PgStore store(database, {});
+  const auto epoch = store.Acquire(0);
+  REQUIRE(epoch);
+  Batch batch;
+  batch.Put(std::string("\0\0\1k", 4), "v");
+  REQUIRE(store.Write(0, *epoch, batch));
+  CHECK(*store.Get(std::string("\0\0\1k", 4)) == "v");
+  REQUIRE(MustOpen({.uri = SharedPostgres().Uri(), .schema = "order"}));
+  CHECK_FALSE(IsPgSchema("information_schema"));
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ Served::Served(Options options, Opened opened)
       room_of_store_(std::move(opened.room)),
       waits_(std::move(opened.waits)),
       give_up_(std::move(opened.give_up)),
+      use_(std::move(opened.use)),
       life_(opened.life & UINT32_MAX),  // enough to tell two lives apart
       find_zone_([this](std::string_view name) { return zones_.Find(name); }),
       logs_(LogOptions(flags_, options_.clock)),

@@ -33,6 +33,13 @@ using Services = std::vector<std::unique_ptr<grpc::Service>>;
 // Definitions in the store were accepted once; they are compiled again when it is opened.
 Result<Machine> CompileStored(std::string_view source);
 
+// Of a store in a database.
+struct StoreUse {
+  uint64_t fenced = 0;  // commits that were refused: another server owns the partition
+  uint64_t idle = 0;    // connections
+  uint64_t busy = 0;
+};
+
 class Served {
  public:
   struct Opened {
@@ -46,6 +53,8 @@ class Served {
     std::function<Duration()> waits = {};
     // What waits for it fails, now and from now on. Any thread. Null: nothing waits for long.
     std::function<void()> give_up = {};
+    // What operators should know of it. Any thread. Null: nothing.
+    std::function<StoreUse()> use = {};
   };
   struct Options {
     const Flags& flags;
@@ -70,6 +79,7 @@ class Served {
   Web::Behind behind() const {
     return {*backend_, embedded_, audit_.get(), [this] { return room(); }, exporter_.get()};
   }
+  StoreUse store_use() const { return use_ ? use_() : StoreUse(); }
   void GiveUpStore() const {
     if (give_up_) give_up_();
   }
@@ -106,6 +116,7 @@ class Served {
   const std::function<Room()> room_of_store_;
   const std::function<Duration()> waits_;
   const std::function<void()> give_up_;
+  const std::function<StoreUse()> use_;
   const uint64_t life_;
   std::unique_ptr<Audit> audit_;  // null: there is no audit trail
   std::unique_ptr<Audit> told_;   // of who reads secrets, where there is no other

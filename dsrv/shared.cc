@@ -12,10 +12,12 @@
 #include <utility>
 
 #include "dfsmr/v1/cluster.pb.h"
+#include "dsrv/access/secret_file.h"
 #include "dsrv/access/tls.h"
 #include "dsrv/cluster/keeper.h"
 #include "dsrv/cluster/sight.h"
 #include "dsrv/listen.h"
+#include "dsrv/shared_counts.h"
 #include "dsrv/supervisor.h"
 #include "dsrv/web.h"
 #include "fsm/base/limits.h"
@@ -36,7 +38,8 @@ constexpr auto kLetIn = milliseconds(50);
 constexpr auto kTold = milliseconds(100);  // until answers are on their way
 constexpr auto kCutOff = seconds(2);       // after the grace period: then nothing holds it up any more
 constexpr auto kRetry = seconds(1);        // of a start, while the database is away
-// Says that the process has executed itself. What was refused at a first start is waited for then.
+// Says that the process has executed itself, and how many of its commits were fenced. What would be
+// refused at a first start is waited for then.
 constexpr const char* kAnew = "DSRV_STARTS_ANEW";
 
 // Of this machine, as others know it.
@@ -52,8 +55,8 @@ std::string Advertised(const Flags& flags, int port) {
   return (NamesNoHost(flags.addr) ? HostName() : host) + ":" + std::to_string(port);
 }
 
-[[noreturn]] void StartAnew(char** arguments) {
-  setenv(kAnew, "1", 1);
+[[noreturn]] void StartAnew(char** arguments, uint64_t fenced) {
+  setenv(kAnew, std::to_string(fenced).c_str(), 1);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   execv("/proc/self/exe", arguments);
   spdlog::critical("the server cannot start itself anew: {}", std::strerror(errno));
@@ -62,8 +65,11 @@ std::string Advertised(const Flags& flags, int port) {
 
 class SharedServer {
  public:
-  SharedServer(const Flags& flags, SharedStore store, char** arguments)
-      : flags_(flags), store_(std::move(store)), arguments_(arguments) {}
+  SharedServer(const Flags& flags, SharedStore store, char** arguments, uint64_t fenced)
+      : flags_(flags),
+        store_(std::move(store)),
+        arguments_(arguments),
+        fenced_before_(fenced) {}
 
   Result<Ok> Open();
   // False: gRPC does not start.
@@ -93,6 +99,7 @@ class SharedServer {
   const Flags& flags_;
   SharedStore store_;
   char** const arguments_;
+  const uint64_t fenced_before_;  // commits of this process, before it executed itself
   std::shared_ptr<ServerClock> clock_ = std::make_shared<ServerClock>();
   Timestamp tls_expire_ = kNever;
   SecretKeysPtr keys_;
@@ -140,8 +147,11 @@ Result<Ok> SharedServer::Open() {
                                return !served || served->store_waits() < kSlowCommit;
                              },
                          .pinged = [this](bool look) { keeper_->Pinged(look); },
-                         .cluster = [this]() -> std::optional<grpc::ByteBuffer> {
-                           if (flags_.auth) return std::nullopt;
+                         .cluster = [this](const std::string& bearer)
+                             -> std::optional<grpc::ByteBuffer> {
+                           if (flags_.auth && !IsSecretOf(flags_.admin_token_file, bearer)) {
+                             return std::nullopt;
+                           }
                            v1::Cluster reply;
                            Show(*keeper_, self_, store_.roster->Facts(), &reply);
                            const grpc::Slice slice(reply.SerializeAsString());
@@ -149,6 +159,9 @@ Result<Ok> SharedServer::Open() {
                          }};
   front_ = std::make_unique<Front>(std::move(outside));
   keeper_ = std::make_unique<Keeper>(*store_.roster, self_, joined_, *front_, ForKeeper());
+  web_->Share([this] {
+    return CountCluster(*front_, *keeper_, self_, served().get(), fenced_before_);
+  });
   return Ok{};
 }
 
@@ -260,7 +273,8 @@ void SharedServer::Lose(const std::string& why, seconds pause) {
   std::this_thread::sleep_for(kTold);
   if (leaving_) std::_Exit(0);
   std::this_thread::sleep_for(pause);
-  StartAnew(arguments_);
+  const auto served = this->served();
+  StartAnew(arguments_, fenced_before_ + (served ? served->store_use().fenced : 0));
 }
 
 void SharedServer::End(const std::string& why) {
@@ -409,10 +423,10 @@ bool SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
 using MadeServer = Result<std::unique_ptr<SharedServer>>;
 
 MadeServer Make(const Flags& flags, const std::function<Result<SharedStore>()>& open,
-                char** arguments) {
+                char** arguments, uint64_t fenced) {
   auto store = open();
   if (!store) return store.error();
-  auto server = std::make_unique<SharedServer>(flags, *std::move(store), arguments);
+  auto server = std::make_unique<SharedServer>(flags, *std::move(store), arguments, fenced);
   auto opened = server->Open();
   return opened ? MadeServer(std::move(server)) : opened.error();
 }
@@ -432,13 +446,15 @@ int RunShared(const Flags& flags, const ReadFlags& read,
   RaiseFileLimit();
   if (auto log = StartLogs(flags); !log) return Fail(log.error());
   // Who has served it already waits for the database as long as it takes.
-  const bool anew = std::getenv(kAnew) != nullptr;
+  const char* const before = std::getenv(kAnew);
+  const bool anew = before != nullptr;
+  const uint64_t fenced = anew ? std::strtoull(before, nullptr, 10) : 0;
   unsetenv(kAnew);
-  auto server = Make(flags, open, arguments);
+  auto server = Make(flags, open, arguments, fenced);
   while (!server && anew && server.error().code == Code::kUnavailable) {
     spdlog::warn("the server does not start yet: {}", server.error().message);
     if (AwaitEnd(signals, kRetry)) return 0;
-    server = Make(flags, open, arguments);
+    server = Make(flags, open, arguments, fenced);
   }
   if (!server) return Fail(server.error());
   if (!(*server)->Run(signals, read)) {

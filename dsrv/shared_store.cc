@@ -8,6 +8,16 @@
 
 namespace dfsmr {
 
+namespace {
+
+StoreUse UseOf(const PgStore::Counts& counts) {
+  return {.fenced = counts.fenced,
+          .idle = counts.writers.idle + counts.readers.idle,
+          .busy = counts.writers.busy + counts.readers.busy};
+}
+
+}  // namespace
+
 Result<SharedStore> OpenShared(const Flags& flags) {
   auto opened =
       PgDatabase::Open({.uri = flags.store.url,
@@ -29,7 +39,8 @@ Result<SharedStore> OpenShared(const Flags& flags) {
                           .name = database->shown(),
                           .room = [raw] { return raw->full() ? Room::kNone : Room::kAmple; },
                           .waits = [raw] { return raw->waiting(); },
-                          .give_up = [raw] { raw->GiveUp(); }};
+                          .give_up = [raw] { raw->GiveUp(); },
+                          .use = [raw] { return UseOf(raw->counts()); }};
   };
   return SharedStore{
       .name = database->shown(), .roster = std::make_unique<PgRoster>(database), .open = open};

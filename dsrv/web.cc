@@ -2,7 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include "dfsmr/v1/admin.pb.h"
 #include "dfsmr/v1/schedule.pb.h"
+#include "dsrv/access/secret_file.h"
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/http/mapping.h"
@@ -42,6 +44,10 @@ TlsFiles TlsOf(const Flags& flags) {
 Error Elsewhere() {
   return {Code::kUnavailable, Reason::kNone,
           "another server of this store has to do that: ask there, or again later"};
+}
+
+bool MayScrape(const v1::AccessToken& caller) {
+  return Among(caller.role(), kReaders);
 }
 
 int64_t Now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
@@ -94,7 +100,7 @@ void Web::Bind(Behind behind) {
                          [this] {
                            return metrics::DoorCounts{door_->open(), door_->closed()};
                          },
-                         std::move(behind.room), behind.exporter});
+                         std::move(behind.room), behind.exporter, counts_});
   }
   backend_ = &backend;
 }
@@ -168,7 +174,7 @@ void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const 
 
 void Web::TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done) {
   const Backend* const backend = backend_;
-  if (!backend) return done(http::ToResponse(http::Failure::Of(Elsewhere())));
+  if (!backend) return ScrapeAlone(exchange, std::move(done));
   const http::Asker asker = http::ToAsker(exchange.request, exchange.visitor);
   const auto caller = collector_->Admit(AskerOrigin(asker));
   const bool open = caller && backend->gate.Admit();
@@ -192,6 +198,44 @@ void Web::TakeScrape(const http::Exchange& exchange, std::function<void(http::Re
         done(std::move(response));
         backend->gate.Leave();
       });
+}
+
+std::string Web::ProcessText(bool whole, metrics::Form form) const {
+  metrics::Snapshot snapshot;
+  metrics::GatherProcess({.version = kVersion, .start_time = start_time_}, &snapshot);
+  snapshot.cluster = counts_();
+  return metrics::RenderProcess(snapshot, [whole](const std::string&) { return whole; }, form);
+}
+
+// Of a server that serves nothing. Who may scrape it the owner knows.
+void Web::ScrapeAlone(const http::Exchange& exchange, std::function<void(http::Response)> done) {
+  if (!counts_) return done(http::ToResponse(http::Failure::Of(Elsewhere())));
+  const metrics::Form form = metrics::FormOf(exchange.request.Header("accept").value_or(""));
+  const auto answer = [this, form, done](bool whole) {
+    http::Response response;
+    response.Set("content-type", std::string(metrics::MediaType(form)));
+    response.body = ProcessText(whole, form);
+    done(std::move(response));
+  };
+  const http::Asker asker = http::ToAsker(exchange.request, exchange.visitor);
+  if (!flags_.auth || IsSecretOf(flags_.admin_token_file, AskerOrigin(asker).Bearer())) {
+    return answer(true);
+  }
+  constexpr std::chrono::seconds kPatience{3};
+  inside_->Call("dfsmr.v1.TokenService/GetCaller", asker, "", kPatience,
+                [answer, done](const http::Inside::Outcome& outcome) {
+                  if (!outcome.status.ok()) {
+                    return done(http::ToResponse(
+                        http::Failure::Of(outcome.status, outcome.trailers)));
+                  }
+                  v1::AccessToken caller;
+                  if (!caller.ParseFromString(outcome.reply) || !MayScrape(caller)) {
+                    return done(http::ToResponse(http::Failure::Of(
+                        Error{Code::kPermissionDenied, Reason::kNone,
+                              "GET /metrics takes the role viewer, operator or admin"})));
+                  }
+                  answer(caller.namespace_() == "*");
+                });
 }
 
 // Asks the deciding thread for a turn, and looks whether it has answered the last time.

@@ -17,6 +17,7 @@
 #include "dsrv/http/inside.h"
 #include "dsrv/http/pages.h"
 #include "dsrv/http/router.h"
+#include "dsrv/metrics/cluster.h"
 #include "dsrv/metrics/collector.h"
 
 namespace dfsmr {
@@ -40,6 +41,10 @@ class Web {
     std::function<Room()> room;                // any thread
     const otlp::Exporter* exporter = nullptr;  // null: spans go nowhere
   };
+  // Where servers share the store: what a scrape shows of them, also without Bind. Any thread. Call
+  // it before the others.
+  using Counts = std::function<std::shared_ptr<const metrics::ClusterCounts>()>;
+  void Share(Counts counts) { counts_ = std::move(counts); }
   // From now on `behind` does what is no call: webhooks, the ends of sessions, scrapes. Until then,
   // and where another server has it, they are UNAVAILABLE. Any thread.
   void Bind(Behind behind);
@@ -55,9 +60,14 @@ class Web {
   void TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
                 std::function<void(http::Response)> done);
   void TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done);
+  void ScrapeAlone(const http::Exchange& exchange, std::function<void(http::Response)> done);
+  std::string ProcessText(bool whole, metrics::Form form) const;
   http::GuardOptions ToGuard() const;
 
   const Flags flags_;
+  const Timestamp start_time_ =
+      std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
+  Counts counts_;  // null: the store is this server's alone
   std::atomic<const Backend*> backend_ = nullptr;
   std::function<Room()> room_;                     // set before backend_
   WebhookDoor hooks_;                              // likewise

@@ -21,6 +21,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "dsrv/cluster/meter.h"
 #include "dsrv/cluster/moment.h"
 #include "fsm/base/mutex.h"
 
@@ -67,9 +68,9 @@ class Front final : public grpc::CallbackGenericService {
     // Another server has reached this one; `look`: and says that there is something to see in the
     // roster. Any thread; must not block.
     std::function<void(bool look)> pinged;
-    // The reply to GetCluster of a server that finds nobody to ask; nullopt: without an owner
-    // nobody knows who may see it. Any thread.
-    std::function<std::optional<grpc::ByteBuffer>()> cluster;
+    // The reply to GetCluster of a server that finds nobody to ask, for who shows this token;
+    // nullopt: without an owner nobody knows whether he may see it. Any thread.
+    std::function<std::optional<grpc::ByteBuffer>(const std::string& bearer)> cluster;
   };
   explicit Front(Outside outside);
   ~Front() override;
@@ -97,6 +98,7 @@ class Front final : public grpc::CallbackGenericService {
     return route_;
   }
   const Outside& outside() const { return outside_; }
+  ClusterMeter& meter() { return meter_; }
   bool closed() const { return closed_; }
   bool ending() const { return ending_; }
   void Enter(const std::shared_ptr<Passing>& call);
@@ -113,6 +115,7 @@ class Front final : public grpc::CallbackGenericService {
   void Tend();
 
   const Outside outside_;
+  ClusterMeter meter_;
   mutable Mutex route_mutex_;
   std::shared_ptr<const Route> route_ GUARDED(route_mutex_) = std::make_shared<const Route>();
   std::atomic<bool> closed_ = false;

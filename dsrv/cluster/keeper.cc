@@ -117,6 +117,8 @@ bool Keeper::Take(const PartRow& part) {
   mine.owner = self_.id;
   member_.Took(part.id, mine.held.epoch);
   epoch_ = mine.held.epoch;
+  took_ = MomentNow();
+  front_.meter().Took(!part.owner.empty() && part.owner != self_.id);
   inside_.reset();
   spdlog::info("this server takes partition {}, under epoch {}", part.id, mine.held.epoch);
   outside_.took(mine);
@@ -223,7 +225,10 @@ bool Keeper::Ask(std::function<void()> what, std::chrono::steady_clock::time_poi
 
 void Keeper::Serves(std::shared_ptr<grpc::GenericStub> inside) {
   const Lock lock(mutex_);
-  asked_.push_back([this, inside = std::move(inside)] { inside_ = inside; });
+  asked_.push_back([this, inside = std::move(inside)] {
+    front_.meter().Serves(MomentNow() - took_);
+    inside_ = inside;
+  });
   changed_.NotifyAll();
 }
 

@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -58,6 +59,10 @@ class Keeper {
 
   // Any thread. ---------------------------------------------------------------------------------
 
+  // For how long nothing but this server can own what it owns.
+  Moment lease_left() const {
+    return std::max(Moment::zero(), Moment(answers_until_.load()) - MomentNow());
+  }
   bool MayAnswer() const { return MomentNow().count() < answers_until_.load(); }
   // Another server has reached this one; `look`: there is something to see.
   void Pinged(bool look);
@@ -95,6 +100,7 @@ class Keeper {
   const Outside outside_;
   Member member_;  // of the thread, as all up to the mutex
   std::map<std::string, std::shared_ptr<Peer>> peers_;
+  Moment took_{};                              // when
   std::optional<Epoch> epoch_;                 // under which it owns the partition
   std::shared_ptr<grpc::GenericStub> inside_;  // null: it does not serve it
   std::string routed_;                         // the route as it was set last

@@ -21,6 +21,16 @@ std::string ValueOf(const Metadata& metadata, std::string_view key) {
   return found == metadata.end() ? std::string() : Text(found->second);
 }
 
+std::string BearerOf(const Metadata& metadata) {
+  constexpr std::string_view kScheme = "bearer ";
+  const std::string value = ValueOf(metadata, "authorization");
+  if (value.size() < kScheme.size()) return {};
+  for (size_t i = 0; i < kScheme.size(); ++i) {
+    if ((value[i] | 0x20) != kScheme[i]) return {};
+  }
+  return value.substr(kScheme.size());
+}
+
 void PassOn(const Metadata& metadata, grpc::ClientContext* context) {
   for (const std::string_view key : kForServices) {
     const auto [begin, end] = metadata.equal_range({key.data(), key.size()});

@@ -16,6 +16,9 @@ inline std::string Text(grpc::string_ref text) { return {text.data(), text.size(
 // The first value of a key; empty: there is none.
 std::string ValueOf(const Metadata& metadata, std::string_view key);
 
+// The text after "Bearer" in the authorization; empty: there is none.
+std::string BearerOf(const Metadata& metadata);
+
 // From the client to the owner: only what the services read. gRPC takes any bytes from the network,
 // and ends the process that hands it one that is not printable.
 void PassOn(const Metadata& metadata, grpc::ClientContext* context);

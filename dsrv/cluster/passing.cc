@@ -30,7 +30,8 @@ MethodFacts FactsOf(const std::string& path) {
   const auto* const method =
       google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
   if (!method) return {};
-  return {.many_requests = method->client_streaming(),
+  return {.name = method->name(),
+          .many_requests = method->client_streaming(),
           .many_replies = method->server_streaming(),
           .reads_only = method->options().idempotency_level() ==
                         google::protobuf::MethodOptions::NO_SIDE_EFFECTS,
@@ -247,6 +248,7 @@ void Passing::Describe(grpc::ClientContext* context, const Route& route) {
 }
 
 void Passing::Send(const Route& route) {
+  forwarded_ = forwarded_ || route.kind == Route::Kind::kThere;
   try_ = std::make_shared<Try>(self_, route);
   try_->self_ = try_;
   Describe(&try_->context, route);
@@ -410,13 +412,17 @@ void Passing::Lost() {
 
 void Passing::Finish(NoAnswer why) {
   if (auto cluster = method_ == "/dfsmr.v1.ClusterService/GetCluster" && !from_front_
-                         ? front_.outside().cluster()
+                         ? front_.outside().cluster(BearerOf(context_->client_metadata()))
                          : std::nullopt) {
     reply_.Swap(&*cluster);
     have_reply_ = true;
     Abandon();
     return Finish(grpc::Status::OK);
   }
+  forwarded_ = forwarded_ || why.reason == Reason::kPeerUnreachable;
+  outcome_ = why.reason == Reason::kPeerUnreachable  ? "unreachable"
+             : why.reason == Reason::kOutcomeUnknown ? "unknown"
+                                                     : "unavailable";
   if (why.reason != Reason::kNone) {
     context_->AddTrailingMetadata("dfsmr-reason", std::string(Name(why.reason)));
   }
@@ -436,6 +442,7 @@ void Passing::FinishNow() {
   if (!MayTell()) return front_.Wait(self_);
   if (have_reply_ && facts_.many_replies) return Tell();  // and then comes here again
   finished_ = true;
+  Count();
   if (from_front_) context_->AddTrailingMetadata(kBy, front_.outside().self);
   if (have_reply_ && end_->ok()) {
     StartWriteAndFinish(&reply_, grpc::WriteOptions(), *end_);
@@ -445,6 +452,12 @@ void Passing::FinishNow() {
   Abandon();
   unsent_.clear();
   front_.Leave(this);
+}
+
+void Passing::Count() {
+  if (!forwarded_) return;
+  front_.meter().Forwarded(facts_.name, cancelled_ ? "cancelled" : outcome_);
+  if (Brief() && !cancelled_) front_.meter().ForwardTook(MomentNow() - began_);
 }
 
 // From the front. ----------------------------------------------------------------------------

@@ -18,6 +18,7 @@ namespace dfsmr {
 
 // What the front has to know of a method.
 struct MethodFacts {
+  std::string name = "_other";  // for people: "Start"
   bool many_requests = true;
   bool many_replies = true;
   bool reads_only = false;
@@ -88,12 +89,14 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   void Finish(NoAnswer why) REQUIRES(mutex_);
   void Finish(grpc::Status status) REQUIRES(mutex_);
   void FinishNow() REQUIRES(mutex_);
+  void Count() REQUIRES(mutex_);
 
   Front& front_;
   grpc::GenericCallbackServerContext* const context_;
   const std::string method_;
   const MethodFacts facts_;
   PassedOn origin_;
+  const Moment began_ = MomentNow();
   bool page_ = false;  // a page of the console asks
   bool from_front_ = false;
 
@@ -112,6 +115,8 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   bool told_ GUARDED(mutex_) = false;        // something was
   bool telling_ GUARDED(mutex_) = false;     // a message is being written
   bool cancelled_ GUARDED(mutex_) = false;
+  bool forwarded_ GUARDED(mutex_) = false;  // to another server, or was to be
+  std::string outcome_ GUARDED(mutex_) = "answered";
   std::optional<grpc::Status> end_ GUARDED(mutex_);  // as soon as all is told
   bool finished_ GUARDED(mutex_) = false;
 

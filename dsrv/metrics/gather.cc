@@ -161,7 +161,7 @@ void AddBackups(const Backend& backend, Snapshot* snapshot) {
 }
 
 // Of /proc/self/stat, which tells memory in pages and CPU time in ticks.
-ProcessCounts ProcessOf(const Backend& backend) {
+ProcessCounts ProcessOf() {
   ProcessCounts counts;
   std::ifstream file("/proc/self/stat");
   std::stringstream text;
@@ -178,7 +178,6 @@ ProcessCounts ProcessOf(const Backend& backend) {
   counts.cpu_seconds = static_cast<double>(field(14) + field(15)) / ticks;
   counts.virtual_bytes = field(23);
   counts.resident_bytes = field(24) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-  if (backend.server) counts.start_seconds = SecondsOf(backend.server->start_time);
   std::error_code failed;
   for (std::filesystem::directory_iterator at("/proc/self/fd", failed), end; !failed && at != end;
        at.increment(failed)) {
@@ -231,14 +230,16 @@ void GatherServer(const Sources& sources, Snapshot* snapshot) {
   snapshot->log_lines_left_out = backend.logs.left_out();
   snapshot->log_bytes = backend.logs.bytes();
   AddBackups(backend, snapshot);
-  if (backend.server) {
-    snapshot->version = backend.server->version;
-    if (backend.server->tls_expire != kNever) {
-      snapshot->tls_expiry = SecondsOf(backend.server->tls_expire);
-    }
-  }
   snapshot->audit_failed = sources.audit && sources.audit->failed();
-  snapshot->process = ProcessOf(backend);
+  if (backend.server) GatherProcess(*backend.server, snapshot);
+  if (sources.cluster) snapshot->cluster = sources.cluster();
+}
+
+void GatherProcess(const ServerFacts& server, Snapshot* snapshot) {
+  snapshot->version = server.version;
+  if (server.tls_expire != kNever) snapshot->tls_expiry = SecondsOf(server.tls_expire);
+  snapshot->process = ProcessOf();
+  snapshot->process.start_seconds = SecondsOf(server.start_time);
 }
 
 }  // namespace dfsmr::metrics

@@ -27,11 +27,15 @@ struct Sources {
   std::function<DoorCounts()> door;          // any thread
   std::function<Room()> room;                // any thread
   const otlp::Exporter* exporter = nullptr;  // null: spans go nowhere
+  // Null: the store is this server's alone. Any thread.
+  std::function<std::shared_ptr<const ClusterCounts>()> cluster = {};
 };
 
 // What only the deciding thread knows. In the loop; hand it on after the commit of the turn.
 void GatherEngine(Engine& engine, Snapshot* snapshot);
 // The rest, which takes some milliseconds. Any other thread.
 void GatherServer(const Sources& sources, Snapshot* snapshot);
+// Of it, what is of the process. Any thread.
+void GatherProcess(const ServerFacts& server, Snapshot* snapshot);
 
 }  // namespace dfsmr::metrics

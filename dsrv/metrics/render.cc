@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/metrics/cluster.h"
+
 namespace dfsmr::metrics {
 namespace {
 
@@ -74,7 +76,11 @@ class Rendering {
     Feed();
     Doors();
     Backups();
+    return TakeProcess();
+  }
+  std::string TakeProcess() {
     Server();
+    if (all_.cluster) RenderCluster(*all_.cluster, whole_, &out_);
     Process();
     return out_.Take();
   }
@@ -442,6 +448,10 @@ class Rendering {
 
 std::string Render(const Snapshot& snapshot, const Sees& sees, Form form) {
   return Rendering(snapshot, sees, form).Take();
+}
+
+std::string RenderProcess(const Snapshot& snapshot, const Sees& sees, Form form) {
+  return Rendering(snapshot, sees, form).TakeProcess();
 }
 
 }  // namespace dfsmr::metrics

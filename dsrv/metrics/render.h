@@ -14,5 +14,7 @@ namespace dfsmr::metrics {
 using Sees = std::function<bool(const std::string& ns)>;
 
 std::string Render(const Snapshot& snapshot, const Sees& sees, Form form);
+// Of a server that serves nothing: what is of the process and of the cluster.
+std::string RenderProcess(const Snapshot& snapshot, const Sees& sees, Form form);
 
 }  // namespace dfsmr::metrics

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,6 +79,8 @@ struct ProcessCounts {
   uint64_t most_files = 0;
 };
 
+struct ClusterCounts;  // cluster.h
+
 struct Snapshot {
   Measured measured;
   // By namespace, and by namespace and source or limit.
@@ -115,6 +118,7 @@ struct Snapshot {
   std::optional<double> tls_expiry;  // in seconds since 1970
   bool audit_failed = false;
   ProcessCounts process;
+  std::shared_ptr<const ClusterCounts> cluster;  // null: the store is this server's alone
 };
 
 }  // namespace dfsmr::metrics

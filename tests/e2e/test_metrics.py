@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from cluster_families import CLUSTER
 from stubs import v1
 from support import JOB, REPOSITORY, eventually, fresh_name, kind, refused
 from test_packages import archive
@@ -447,26 +448,27 @@ def test_what_is_beyond_the_bound_counts_as_other(new_server):
 
 
 def test_the_alerts_are_sound_and_ring_when_they_should():
-    assert "12 rules found" in promtool("check", "rules", OPS / "alerts.yaml")
+    assert "15 rules found" in promtool("check", "rules", OPS / "alerts.yaml")
     promtool("test", "rules", REPOSITORY / "tests/e2e/alerts_test.yaml")
 
 
 @pytest.mark.parametrize("file", ["alerts.yaml", "grafana.json"])
 def test_alerts_and_dashboard_name_what_there_is(file):
     samples = set()
-    for name, (family, _) in FAMILIES.items():
+    shown = {**FAMILIES, **CLUSTER}
+    for name, (family, _) in shown.items():
         ends = ("_bucket", "_sum", "_count") if family == "histogram" else ("",)
         samples |= {f"dfsmr_{name}{end}" for end in ends}
     named = set(re.findall(r"\bdfsmr_[a-z_]+", (OPS / file).read_text()))
     # Texts name histograms by their families.
-    families = {f"dfsmr_{name}" for name, (family, _) in FAMILIES.items() if family == "histogram"}
+    families = {f"dfsmr_{name}" for name, (family, _) in shown.items() if family == "histogram"}
     assert named and named <= samples | families, named - samples - families
 
 
 def test_the_dashboard_has_its_rows_and_panels_do_not_overlap():
     panels = json.loads((OPS / "grafana.json").read_text())["panels"]
     rows = [panel["title"] for panel in panels if panel["type"] == "row"]
-    assert rows == ["Overview", "Machine", "Store and commit", "Feed"]
+    assert rows == ["Overview", "Machine", "Store and commit", "Feed", "Cluster"]
     taken = set()
     for panel in panels:
         at = panel["gridPos"]

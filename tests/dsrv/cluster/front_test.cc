@@ -358,3 +358,31 @@ TEST_CASE("a server that stops does not wait for polls as for calls that are soo
   CHECK(FactsOf("/dfsmr.v1.RunnerService/Ready").waits);
   CHECK(!FactsOf(kChange).waits);
 }
+
+TEST_CASE("without an owner a server says what it knows to who may see it") {
+  (void)v1::Instance::descriptor();
+  Server a("a");
+  a.cluster = [](const std::string& bearer) {
+    return bearer == "admin's" ? std::optional(Bytes("known")) : std::nullopt;
+  };
+  const std::string method = "/dfsmr.v1.ClusterService/GetCluster";
+  auto refused = a.Begin(method, "", {{"authorization", "Bearer other's"}});
+  CHECK(a.Call(method, "", {{"authorization", "Bearer admin's"}}).reply == "known");
+  CHECK(refused.get().reason == "NO_OWNER");
+}
+
+TEST_CASE("calls that are passed on are counted, by method and by how they ended") {
+  Server a("a");
+  Server b("b");
+  a.Owns();
+  b.Owner(a);
+  CHECK(b.Call(kRead, "x").status.ok());
+  CHECK(b.Call(kRead, "x").status.ok());
+  auto change = b.Begin(kChange, "hang");
+  a.echo.AwaitHung(1);
+  b.front.EndAll();
+  CHECK(change.get().reason == "OUTCOME_UNKNOWN");
+  const ClusterMeter::Forwards expected{{{"GetInstance", "answered"}, 2}, {{"Start", "unknown"}, 1}};
+  CHECK(b.front.meter().forwards() == expected);
+  CHECK(a.front.meter().forwards().empty());
+}

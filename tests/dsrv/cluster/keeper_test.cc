@@ -61,6 +61,8 @@ TEST_CASE("one server owns the partition, and another passes calls on to it") {
   CHECK(a.server.Call(kChange, "hello").reply == "hello");
   CHECK(a.epoch == 1);
   CHECK(a.alive);
+  CHECK(a.server.front.meter().handovers() == 1);
+  CHECK(a.keeper->lease_left() > seconds(5));
   Kept b(roster, "b");
   Outcome outcome;
   for (int left = 10; left > 0 && outcome.reply.empty(); --left) {

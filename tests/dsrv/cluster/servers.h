@@ -151,7 +151,7 @@ struct Server {
                .may_answer = [this] { return may_answer(); },
                .commits = [this] { return commits.load(); },
                .pinged = [this](bool look) { pinged(look); },
-               .cluster = [] { return std::optional<grpc::ByteBuffer>(); }}) {
+               .cluster = [this](const std::string& bearer) { return cluster(bearer); }}) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
     builder.RegisterCallbackGenericService(&front);
@@ -221,6 +221,8 @@ struct Server {
   std::atomic<bool> commits = true;
   std::function<bool()> may_answer = [this] { return lease.load(); };
   std::function<void(bool)> pinged = [](bool) {};
+  std::function<std::optional<grpc::ByteBuffer>(const std::string&)> cluster =
+      [](const std::string&) { return std::optional<grpc::ByteBuffer>(); };
   Front front;
   Echo echo;
   int port = 0;

@@ -1,0 +1,108 @@
+"""GET /metrics of servers that share a store: of the owner, and of one that owns nothing."""
+import itertools
+
+import pytest
+
+import postgres
+from cluster_families import ALONE, CLUSTER
+from cluster_servers import owner_of, seen_by, together
+from support import JOB, Server
+from test_metrics import FAMILIES, PROCESS, promtool, scrape, settled
+from web import Door
+
+SCHEMAS = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def database():
+    made = postgres.Postgres()
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def sharers(database):
+    flags = ("--store", database.url(), "--store-schema", f"metrics{next(SCHEMAS)}", "--http",
+             "localhost:0")
+    servers = []
+
+    def make(*more):
+        servers.append(Server(None, *flags, *more))
+        return servers[-1].start()
+
+    yield make
+    for made in servers:
+        made.dispose()
+
+
+@pytest.fixture
+def pair(sharers):
+    """The owner, and one that owns nothing."""
+    servers = together(sharers, 2)
+    owner = owner_of(servers, seen_by(servers[0]))
+    return owner, next(one for one in servers if one is not owner)
+
+
+def types_of(families):
+    wanted = {f"dfsmr_{name}": family for name, (family, _) in families.items()}
+    return wanted | {f"process_{name}": "counter" if name.endswith("_total") else "gauge"
+                     for name in PROCESS}
+
+
+def check_labels(shown):
+    for name, (family, labels) in CLUSTER.items():
+        sample = f"dfsmr_{name}" + ("_count" if family == "histogram" else "")
+        assert shown.all(sample), name
+        for pairs in shown.all(sample):
+            assert {label for label, _ in pairs} == set(labels.split()), name
+
+
+def test_every_name_of_the_cluster_has_its_type_and_its_labels(pair):
+    owner, other = pair
+    space = other.space("default")
+    space.define(JOB)
+    space.start("job", "one")
+    shown = settled(Door(owner), lambda one: one.get("dfsmr_partitions", state="serving") == 1)
+    assert shown.types == types_of({**FAMILIES, **CLUSTER})
+    alone = scrape(Door(other))
+    assert alone.types == types_of({**{name: FAMILIES[name] for name in ALONE}, **CLUSTER})
+    check_labels(alone)
+    for one in (shown, alone):
+        promtool("check", "metrics", text=one.text)
+
+
+def test_the_values_tell_who_owns_and_who_passes_on(pair):
+    owner, other = pair
+    space = other.space("default")
+    space.define(JOB)
+    for number in range(3):
+        space.start("job", f"job-{number}")
+    mine, its = (settled(Door(one), lambda shown: shown.get("dfsmr_cluster_servers", state="up") == 2)
+                 for one in pair)
+    assert mine.get("dfsmr_partitions", state="serving") == 1
+    assert its.get("dfsmr_partitions", state="elsewhere") == 1
+    assert its.get("dfsmr_partitions", state="no_owner") == 0
+    assert mine.sum("dfsmr_takeovers_total") == 1
+    assert mine.get("dfsmr_takeover_seconds_count") == 1
+    assert its.sum("dfsmr_takeovers_total") == 0
+    assert its.get("dfsmr_forwarded_calls_total", method="Start", outcome="answered") == 3
+    assert its.get("dfsmr_forward_seconds_count") >= 4
+    assert mine.sum("dfsmr_store_connections", state="idle") >= 1
+    for one in (mine, its):
+        assert 0 < one.get("dfsmr_lease_remaining_seconds") <= 8
+        assert one.get("dfsmr_fenced_commits_total") == 0
+        assert one.get("dfsmr_outbox_messages") == 0
+
+
+def test_a_server_that_owns_nothing_shows_itself_to_whom_the_owner_knows(sharers, tmp_path):
+    secret = "s" * 40
+    file = tmp_path / "admin.token"
+    file.write_text(secret)
+    flags = ("--auth", "tokens", "--admin-token-file", str(file))
+    servers = [sharers(*flags) for _ in range(2)]
+    doors = [Door(one, secret) for one in servers]
+    for door in doors:
+        assert settled(door, lambda one: one.get("dfsmr_cluster_servers", state="up") == 2)
+    stranger = [Door(one, "x" * 40).get("/metrics").status for one in servers]
+    assert stranger == [401, 401]
+    assert [Door(one).get("/metrics").status for one in servers] == [401, 401]

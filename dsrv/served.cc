@@ -278,6 +278,7 @@ void Served::Stop() {
   for (const auto& [reason, count] : refusals_.Counts()) {
     spdlog::info("refused in all: {} {}", reason, count);
   }
+  const Lock lock(store_mutex_);
   store_.reset();
 }
 

@@ -23,6 +23,7 @@
 #include "dsrv/loop/disk.h"
 #include "dsrv/otlp/exporter.h"
 #include "dsrv/web.h"
+#include "fsm/base/mutex.h"
 #include "fsm/machine/machine.h"
 #include "storage/zones/zones.h"
 
@@ -79,9 +80,14 @@ class Served {
   Web::Behind behind() const {
     return {*backend_, embedded_, audit_.get(), [this] { return room(); }, exporter_.get()};
   }
-  StoreUse store_use() const { return use_ ? use_() : StoreUse(); }
+  // Nothing of a store that was closed.
+  StoreUse store_use() const {
+    const Lock lock(store_mutex_);
+    return store_ && use_ ? use_() : StoreUse();
+  }
   void GiveUpStore() const {
-    if (give_up_) give_up_();
+    const Lock lock(store_mutex_);
+    if (store_ && give_up_) give_up_();
   }
   Duration store_waits() const { return waits_ ? waits_() : Duration::zero(); }
 
@@ -110,6 +116,7 @@ class Served {
 
   const Options options_;
   const Flags& flags_;
+  mutable Mutex store_mutex_;  // held where others than those that it stops for ask for the store
   std::unique_ptr<Store> store_;
   const RocksStore* const embedded_;
   const std::string name_;

@@ -105,6 +105,9 @@ class RocksStore final : public Store {
   // follow records that do not exist in this one.
   uint64_t incarnation() const { return incarnation_; }
 
+  // What a store takes of its disk for moments, beyond its rows: see kWorkingMemtables.
+  static uint64_t WorkingBytes(size_t memtable_mb);
+
   static std::string Version();  // of RocksDB
 
  private:

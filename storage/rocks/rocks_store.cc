@@ -345,6 +345,7 @@ RocksStore::RocksStore(fs::path path, std::unique_ptr<rocksdb::DB> db,
       durable_sequence_(db_->GetLatestSequenceNumber()),
       high_water_(std::move(high_water)),
       incarnation_(high_water_->mark().incarnation),
+      reclaimer_(*db_),
       follower_([this, high_water_period] { FollowHighWater(high_water_period); }) {
   if (const auto raised = high_water_->Raise(durable_sequence_); !raised) {
     Stop(raised.error().message);
@@ -435,7 +436,12 @@ Result<Ok> RocksStore::Write(PartitionId partition, Epoch epoch, const Batch& ba
   const Lock lock(owner.mutex);
   if (owner.epoch == 0 || epoch != owner.epoch) return Superseded(partition, epoch, owner.epoch);
   rocksdb::WriteBatch rows = ToRocks(batch, partition, epoch);
-  return Commit(rows);
+  if (auto committed = Commit(rows); !committed) return committed;
+  for (const size_t at : batch.ranges()) {
+    const auto& [kind, begin, end] = batch.operations()[at];
+    if (begin < end) reclaimer_.Add(begin, end);
+  }
+  return Ok{};
 }
 
 Result<Ok> RocksStore::Commit(rocksdb::WriteBatch& batch) {

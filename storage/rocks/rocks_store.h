@@ -28,6 +28,7 @@
 #include "fsm/base/mutex.h"
 #include "fsm/base/spread.h"
 #include "storage/rocks/high_water.h"
+#include "storage/rocks/reclaimer.h"
 #include "storage/store.h"
 
 namespace rocksdb {
@@ -144,6 +145,7 @@ class RocksStore final : public Store {
   Mutex closing_mutex_;
   ConditionVariable closing_changed_;
   bool closing_ GUARDED(closing_mutex_) = false;
+  Reclaimer reclaimer_;
   std::thread follower_;
 };
 

@@ -1,6 +1,8 @@
 """Packages: the registry, activation, what names mean, candidates, and who may do what."""
 import hashlib
 import io
+import os
+import stat
 import tarfile
 import threading
 
@@ -201,6 +203,36 @@ def test_an_upload_that_breaks_off_is_not_seen_and_may_be_repeated(tmp_path):
     assert registry.put(data).created
     assert registry.fetch("1.0.0")[1] == data
     assert call.exception() is not None
+    server.stop()
+    server.dispose()
+
+
+@pytest.mark.parametrize("how", ["broken off", "killed"])
+def test_the_room_of_an_upload_that_broke_is_free_soon(tmp_path, how):
+    server = Server(tmp_path / "data", "--memtable-mb", "4").start()
+    registry = Registry(server.space("default"))
+    data = archive(files={"big.bin": os.urandom(40 << 20)})
+    most, sent = len(data) // (1 << 18), threading.Event()
+
+    def taken():
+        return sum(file.stat().st_size for file in server.data.iterdir() if file.is_file())
+
+    def parts():
+        for number, part in enumerate(registry.parts(data)):
+            yield part
+            if number == most - 8:
+                sent.set()
+                threading.Event().wait(30)
+
+    call = registry.stub.PutPackage.future(parts(), timeout=60)
+    assert sent.wait(30)
+    assert eventually(lambda: taken() > 30 << 20, 30)
+    if how == "killed":
+        server.kill()
+        server.start()
+    else:
+        call.cancel()
+    assert eventually(lambda: taken() < 16 << 20, 60)
     server.stop()
     server.dispose()
 

@@ -66,6 +66,7 @@ def test_without_a_server_it_says_so(dcli):
     done = dcli("--timeout", "1s", "doctor", environment={
         "DFSMR_SERVER": f"127.0.0.1:{free_port()}"})
     assert done.returncode == 3 and "Connection refused" in done.stderr
+    assert done.stdout == ""
 
 
 def test_it_finds_a_clock_that_is_apart(alone):

@@ -112,7 +112,7 @@ Served::Served(Options options, Opened opened)
       find_zone_([this](std::string_view name) { return zones_.Find(name); }),
       logs_(LogOptions(flags_, options_.clock)),
       disk_(flags_.data, Reserve(flags_)),
-      facts_{kVersion, flags_.addr, flags_.data, options_.clock(), options_.tls_expire} {
+      facts_{kVersion, flags_.addr, flags_.data, options_.clock(), options_.tls_expiry} {
   ring_.Set(options_.keys);
 }
 

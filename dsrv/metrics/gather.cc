@@ -220,9 +220,8 @@ void GatherServer(const Sources& sources, Snapshot* snapshot) {
   AddBackups(backend, snapshot);
   if (backend.server) {
     snapshot->version = backend.server->version;
-    if (backend.server->tls_expire != kNever) {
-      snapshot->tls_expiry = SecondsOf(backend.server->tls_expire);
-    }
+    const Timestamp expiry = backend.server->tls_expiry;
+    if (expiry != kNever) snapshot->tls_expiry = SecondsOf(expiry);
   }
   snapshot->audit_failed = sources.audit && sources.audit->failed();
   snapshot->process = ProcessOf(backend);

@@ -84,6 +84,18 @@ def test_it_finds_a_certificate_that_ends_soon(new_server, tmp_path):
                     only(doctor(dcli, "--tls-ca", authority.cert)["certificate"]))
 
 
+def test_a_certificate_that_was_renewed_is_told_without_a_restart(new_server, tmp_path):
+    authority = Authority(tmp_path / "authority")
+    cert, key = authority.sign("server")
+    server = new_server("--tls-cert", cert, "--tls-key", key).launch()
+    eventually(lambda: accepts_connections(server.port), 20)
+    dcli = Cli(server.address, "default")
+    assert "certificate" in doctor(dcli, "--tls-ca", authority.cert)
+    for fresh, old in zip(authority.sign("renewed", days=90), (cert, key)):
+        fresh.replace(old)
+    eventually(lambda: "certificate" not in doctor(dcli, "--tls-ca", authority.cert), 10)
+
+
 def test_it_finds_a_token_without_rights(new_server, tmp_path):
     server = new_server(*map(str, token_flags(tmp_path))).start()
     theirs = Holder(server, ADMIN_SECRET).create("viewer", "theirs")

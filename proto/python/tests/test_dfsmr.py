@@ -171,3 +171,16 @@ def test_a_worker_in_a_loop_of_ones_own():
         client.start("m", id="i")
         asyncio.run(main(server.address))
         assert client.get("i").outputs["a"] == '{"loop":true}'
+
+
+def test_a_list_is_told_from_one_value_by_any_protobuf():
+    class Old:
+        LABEL_REPEATED = 3
+        label = 3
+
+    class New:  # has no label
+        is_repeated = True
+
+    assert _messages.is_repeated(Old()) and _messages.is_repeated(New())
+    Old.label, New.is_repeated = 1, False
+    assert not _messages.is_repeated(Old()) and not _messages.is_repeated(New())

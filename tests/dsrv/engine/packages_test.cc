@@ -465,6 +465,36 @@ TEST_CASE("a candidate takes its share of the starts by name, and all that name 
   CHECK(shop.PackageOf("before") == "2.0.0");
 }
 
+TEST_CASE("to activate the active version ends its candidate") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "b")));
+  shop.Activate("1.0.0");
+  CHECK(!shop.Activate("1.0.0").changed);
+  shop.Activate("2.0.0", 5'000);
+  CHECK(shop.Try({.version = "1.0.0", .validate_only = true})->changed);
+  CHECK(shop.Standing("2.0.0").state == PackageStanding::State::kCandidate);
+  CHECK(shop.Activate("1.0.0").changed);
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  CHECK(shop.Standing("2.0.0").state == PackageStanding::State::kIdle);
+  CHECK(shop.Standing("1.0.0").state == PackageStanding::State::kActive);
+  shop.Start("p.m", "i");
+  CHECK(shop.PackageOf("i") == "1.0.0");
+  CHECK(!shop.Activate("1.0.0").changed);
+}
+
+TEST_CASE("who keeps a package from being retired is told with all that it names") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a") + "action: act\n---\n"));
+  shop.Activate("1.0.0");
+  shop.Define("plan: outer\nflow: [{step: a, action: p.act}, {step: m, spawn: {machine: p.m}}]");
+  const auto refused = shop.Deactivate();
+  REQUIRE(!refused);
+  CHECK(refused.error().reason == Reason::kPackageInUse);
+  CHECK(refused.error().message.find("'outer' names 'p.act', 'p.m'") != std::string::npos);
+}
+
 TEST_CASE("a pinned plan takes the documents of its own version") {
   Shop shop;
   const std::string plan =

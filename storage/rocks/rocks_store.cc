@@ -176,6 +176,12 @@ Result<bool> Inspect(const fs::path& path, bool create_if_missing) {
                  "store " + path.string() + " is damaged: its file CURRENT is missing; restore " +
                      "the store from a backup"};
   }
+  if (fs::exists(path / kRestoring, failure)) {
+    return Error{Code::kFailedPrecondition, Reason::kNone,
+                 path.string() + " is half restored (" + std::string(kRestoring) +
+                     "): a restore into it was broken off; repeat it: dsrv --restore FILE|FOLDER " +
+                     "--data " + path.string()};
+  }
   fs::directory_iterator entries(path, failure);
   if (failure) return FileError("list", path);
   for (const auto& entry : entries) {

@@ -14,7 +14,7 @@ import pytest
 
 from load import ROUTE, Load, watch_from
 from stubs import admin, admin_grpc
-from support import DCLI, DSRV, JOB, LOOP, Cli, eventually, only, refused, state
+from support import DCLI, DSRV, JOB, LOOP, Cli, eventually, free_port, only, refused, state
 
 NAME = re.compile(r"dfsmr-\d{8}T\d{6}Z\.tar\.zst")
 
@@ -311,6 +311,9 @@ def test_a_restore_that_was_killed_can_be_done_again(backup, tmp_path):
     data.mkdir()
     (data / "RESTORING").touch()  # as one that was killed leaves it
     (data / "000012.sst").write_bytes(b"half")
+    served = run("--addr", f"127.0.0.1:{free_port()}", "--data", data)
+    assert served.returncode == 1
+    assert "RESTORING" in served.stderr and "dsrv --restore" in served.stderr
     restore(backup, data)
     assert not (data / "RESTORING").exists()
 

@@ -105,12 +105,13 @@ int Run(const Flags& flags, const ReadFlags& read) {
   auto clock = [clock = std::make_shared<ServerClock>()] { return (*clock)(); };
   auto tls = flags.tls.empty() ? Result<Timestamp>(kNever) : CheckTls(flags.tls, clock());
   if (!tls) return Fail(tls.error());
+  TlsExpiry tls_expiry = *tls;
   auto keys = ReadSecretKeys(flags);
   if (!keys) return Fail(keys.error());
   auto store = OpenStore(flags);
   if (!store) return Fail(store.error());
   const RocksStore& embedded = **store;
-  auto opened = Served::Open({flags, clock, *tls, *keys, StopAtOnce},
+  auto opened = Served::Open({flags, clock, tls_expiry, *keys, StopAtOnce},
                              {*std::move(store), &embedded, embedded.incarnation(), flags.data});
   if (!opened) return Fail(opened.error());
   Served& served = **opened;
@@ -137,7 +138,7 @@ int Run(const Flags& flags, const ReadFlags& read) {
   (*web)->Bind(served.behind());
   (*web)->Serve(*server, [] { return true; });
 
-  const TlsWatch tls_watch(flags.tls, clock);
+  const TlsWatch tls_watch(flags.tls, clock, tls_expiry);
   auto supervisor = std::make_unique<Supervisor>(
       [&served](std::function<void()> well) { served.Turn(std::move(well)); });
   const int signal = AwaitStop(

@@ -6,6 +6,7 @@
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/own_names.h"
 #include "dsrv/calls/secrets.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/wire/bulks.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/schema/schema.h"
@@ -53,6 +54,12 @@ void Offload(Pool& pool, Mailbox& mailbox, EngineOptions::Job job) {
 
 std::optional<uint64_t> Reserve(const Flags& flags) {
   return flags.min_free_mb ? std::optional<uint64_t>(*flags.min_free_mb << 20) : std::nullopt;
+}
+
+// nullopt: the disk is not ours, or any number of bytes may come.
+std::optional<uint64_t> SpareRoomOf(const Flags& flags, const RocksStore* embedded) {
+  if (!embedded) return std::nullopt;
+  return SpareRoom(flags.data, Reserve(flags), RocksStore::WorkingBytes(flags.memtable_mb));
 }
 
 Logs::Options LogOptions(const Flags& flags, const std::function<Timestamp()>& clock) {
@@ -107,7 +114,7 @@ Served::Served(Options options, Opened opened)
       find_zone_([this](std::string_view name) { return zones_.Find(name); }),
       logs_(LogOptions(flags_, options_.clock)),
       disk_(flags_.data, Reserve(flags_)),
-      facts_{kVersion, flags_.addr, flags_.data, options_.clock(), options_.tls_expire} {
+      facts_{kVersion, flags_.addr, flags_.data, options_.clock(), options_.tls_expiry} {
   ring_.Set(options_.keys);
 }
 
@@ -179,6 +186,7 @@ Result<Ok> Served::OpenEngine() {
     return error;
   }
   engine_ = *std::move(engine);
+  engine_->packages().LookForRoom([this] { return SpareRoomOf(flags_, embedded_); });
   return Ok{};
 }
 

@@ -60,7 +60,7 @@ class Served {
   struct Options {
     const Flags& flags;
     std::function<Timestamp()> clock;  // real time
-    Timestamp tls_expire = kNever;
+    const TlsExpiry& tls_expiry;       // outlives it
     SecretKeysPtr keys;
     // The store has failed: nothing may be answered any more.
     std::function<void(const Error&)> fail;

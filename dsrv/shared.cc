@@ -101,7 +101,7 @@ class SharedServer {
   char** const arguments_;
   const uint64_t fenced_before_;  // commits of this process, before it executed itself
   std::shared_ptr<ServerClock> clock_ = std::make_shared<ServerClock>();
-  Timestamp tls_expire_ = kNever;
+  TlsExpiry tls_expiry_ = kNever;
   SecretKeysPtr keys_;
   ServerRow self_;
   Moment joined_{};
@@ -125,7 +125,7 @@ Result<Ok> SharedServer::Open() {
   const auto now = (*clock_)();
   auto tls = flags_.tls.empty() ? Result<Timestamp>(kNever) : CheckTls(flags_.tls, now);
   if (!tls) return tls.error();
-  tls_expire_ = *tls;
+  tls_expiry_ = *tls;
   auto keys = ReadSecretKeys(flags_);
   if (!keys) return keys.error();
   keys_ = *std::move(keys);
@@ -218,7 +218,7 @@ void SharedServer::Serve(const PartRow& mine) {
   if (!opened) return FailStore(opened.error());
   auto made = Served::Open({.flags = flags_,
                             .clock = [clock = clock_] { return (*clock)(); },
-                            .tls_expire = tls_expire_,
+                            .tls_expiry = tls_expiry_,
                             .keys = keys_,
                             .fail = [this](const Error& error) { FailStore(error); },
                             .cluster =
@@ -400,7 +400,7 @@ bool SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
   web_->Serve(*server_, [this] { return serving_.load(); });
   keeper_->Start();
   std::thread([this] { WatchDecider(); }).detach();
-  const TlsWatch tls_watch(flags_.tls, [clock = clock_] { return (*clock)(); });
+  const TlsWatch tls_watch(flags_.tls, [clock = clock_] { return (*clock)(); }, tls_expiry_);
   auto supervisor =
       std::make_unique<Supervisor>([this](std::function<void()> well) { Probe(std::move(well)); });
   const int signal = AwaitStop(

@@ -238,7 +238,8 @@ class Doctor {
   std::vector<Finding> findings_;
 };
 
-void Print(Context& context, const std::vector<Finding>& findings) {
+// `looked`: at all there is.
+void Print(Context& context, const std::vector<Finding>& findings, bool looked) {
   if (context.names()) {
     for (const Finding& finding : findings) context.out << finding.name << '\n';
     return;
@@ -257,7 +258,7 @@ void Print(Context& context, const std::vector<Finding>& findings) {
     context.out << Upper(finding.name.substr(0, 1)) << finding.name.substr(1) << ": "
                 << Escaped(finding.what) << "\n  mend it: " << Escaped(finding.mend) << '\n';
   }
-  if (findings.empty()) context.out << "Nothing is wrong at " << context.client->server() << '\n';
+  if (findings.empty() && looked) context.out << "Nothing is wrong at " << context.client->server() << '\n';
 }
 
 }  // namespace doctor_command
@@ -265,7 +266,7 @@ void Print(Context& context, const std::vector<Finding>& findings) {
 int Doctor(Context& context, const DoctorOptions&) {
   doctor_command::Doctor doctor(context);
   const auto looked = doctor.Look();
-  doctor_command::Print(context, doctor.findings());
+  doctor_command::Print(context, doctor.findings(), looked.has_value());
   if (!looked) return context.Fail(looked.error());
   return doctor.findings().empty() ? kSucceeded : kRefused;
 }

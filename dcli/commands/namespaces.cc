@@ -101,8 +101,7 @@ void PrintFacts(Context& context, const v1::Namespace& space) {
   if (settings.require_signatures()) context.out << "require-signatures\n";
   if (space.has_create_time()) {
     context.out << "created " << When(space.create_time(), context.look)
-                << (space.created_by().empty() ? " by its first use" : " by " + space.created_by())
-                << '\n';
+                << (space.created_by().empty() ? "" : " by " + space.created_by()) << '\n';
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "dcli/package/package.h"
 #include "dcli/package/subject.h"
+#include "dcli/package/tool.h"
 #include "dcli/text/text.h"
 #include "fsm/package/version.h"
 #include "storage/archive/files.h"
@@ -22,29 +23,32 @@ struct Built {
   std::string digest;
 };
 
-// Writes the archive beside its place, then moves it there.
+Error CannotWrite(const std::string& path) {
+  return {Code::kUnavailable, Reason::kNone, "cannot write " + path + ": " + std::strerror(errno)};
+}
+
+// Writes the archive beside its place, then moves it there; what cannot be replaced, such as a
+// device, is written as it is.
 Result<Built> Write(const Subject& subject, const Manifest& manifest, const std::string& text,
                     const std::string& path) {
   Built built{.file = path, .files = subject.files.size(), .bytes = 0, .digest = ""};
-  const std::string other = path + ".new";
+  const Target target = TargetOf(path);
   ArchiveHasher hasher;
-  std::ofstream file(other, std::ios::binary | std::ios::trunc);
+  std::ofstream file(target.Beside(), std::ios::binary | std::ios::trunc);
   auto written = WriteArchive(subject.name, subject.files, manifest.Top(), text,
                               [&](std::string_view bytes) -> Result<Ok> {
                                 hasher.Add(bytes);
                                 built.bytes += bytes.size();
                                 file << bytes;
-                                if (file) return Ok{};
-                                return Error{Code::kUnavailable, Reason::kNone,
-                                             "cannot write " + path + ": " + std::strerror(errno)};
+                                return file ? Result<Ok>(Ok{}) : CannotWrite(path);
                               });
   file.close();
-  if (written && (!file || std::rename(other.c_str(), path.c_str()) != 0)) {
-    written = Error{Code::kUnavailable, Reason::kNone,
-                    "cannot write " + path + ": " + std::strerror(errno)};
-  }
+  const auto moved = [&target] {
+    return !target.replaced || std::rename(target.Beside().c_str(), target.path.c_str()) == 0;
+  };
+  if (written && (!file || !moved())) written = CannotWrite(path);
   if (!written) {
-    std::remove(other.c_str());
+    if (target.replaced) std::remove(target.Beside().c_str());
     return written.error();
   }
   built.digest = hasher.Take().Digest();

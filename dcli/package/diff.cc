@@ -1,37 +1,53 @@
 #include <google/protobuf/struct.pb.h>
 
-#include <cstdlib>
-#include <filesystem>
+#include <optional>
 #include <set>
 
 #include "dcli/package/package.h"
 #include "dcli/package/subject.h"
 #include "dcli/package/tool.h"
+#include "dcli/package/versions.h"
 #include "dcli/text/text.h"
 
 namespace dfsmr::cli {
 namespace {
 
-// A folder that goes with it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::error_code ignored;
-    std::string name =
-        (std::filesystem::temp_directory_path(ignored) / "dcli-diff-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
+// What is compared: a folder, a file, or the archive of a version that a server has.
+struct Compared {
+  std::string name;
+  Subject subject;
+  std::optional<ScratchFolder> folder = {};  // with that archive
 };
+
+Result<Compared> FetchVersion(Context& context, const std::string& place) {
+  auto named = Resolved(context, place);
+  if (!named) return named.error();
+  auto folder = ScratchFolder::Make();
+  if (!folder) return folder.error();
+  std::string path = folder->path() + "/package.dfsmr";
+  auto whole = FetchArchive(context, *named, &path);
+  if (!whole) return whole.error();
+  auto subject = OpenSubject(path + ".part");
+  if (!subject) return subject.error();
+  return Compared{FullName(*whole), *std::move(subject), *std::move(folder)};
+}
+
+// nullopt: it cannot be compared, `status` says how that ends, and the user has been told.
+std::optional<Compared> Open(Context& context, const std::string& place, int* status) {
+  if (!IsHere(place)) {
+    auto fetched = FetchVersion(context, place);
+    if (fetched) return *std::move(fetched);
+    *status = context.Fail(fetched.error());
+    return std::nullopt;
+  }
+  auto subject = OpenSubject(place);
+  if (subject) {
+    std::string name = subject->name;
+    return Compared{std::move(name), *std::move(subject)};
+  }
+  *status = FailToOpen(context, place, subject.error());
+  return std::nullopt;
+}
 
 // One side of a file: absent, a link, or bytes.
 struct Side {
@@ -40,16 +56,16 @@ struct Side {
   std::string text;
 };
 
-Result<Side> SideOf(const Subject& subject, const std::string& path) {
-  Side side{.file = nullptr, .label = subject.name + "/" + path, .text = ""};
-  const auto found = subject.files.find(path);
-  if (found == subject.files.end()) return side;
+Result<Side> SideOf(const Compared& one, const std::string& path) {
+  Side side{.file = nullptr, .label = one.name + "/" + path, .text = ""};
+  const auto found = one.subject.files.find(path);
+  if (found == one.subject.files.end()) return side;
   side.file = &found->second;
   if (!side.file->link.empty()) {
     side.text = "link to " + side.file->link + "\n";
     return side;
   }
-  auto text = subject.Read(path);
+  auto text = one.subject.Read(path);
   if (!text) return text.error();
   side.text = *std::move(text);
   return side;
@@ -110,14 +126,16 @@ std::string EscapedLines(const std::string& text) {
 }  // namespace
 
 int DiffPackages(Context& context, const PackageOptions& options) {
-  const auto a = OpenSubject(options.places[0]);
-  if (!a) return FailToOpen(context, options.places[0], a.error());
-  const auto b = OpenSubject(options.places[1]);
-  if (!b) return FailToOpen(context, options.places[1], b.error());
+  int status = kSucceeded;
+  const auto a = Open(context, options.places[0], &status);
+  if (!a) return status;
+  const auto b = Open(context, options.places[1], &status);
+  if (!b) return status;
   std::set<std::string> paths;
-  for (const auto& [path, file] : a->files) paths.insert(path);
-  for (const auto& [path, file] : b->files) paths.insert(path);
-  const TemporaryFolder folder;
+  for (const auto& [path, file] : a->subject.files) paths.insert(path);
+  for (const auto& [path, file] : b->subject.files) paths.insert(path);
+  const auto folder = ScratchFolder::Make();
+  if (!folder) return context.Fail(folder.error());
   const bool for_programs =
       context.format == OutputFormat::kJson || context.format == OutputFormat::kYaml;
   google::protobuf::Struct reply;
@@ -141,7 +159,7 @@ int DiffPackages(Context& context, const PackageOptions& options) {
     }
     context.out << EscapedLines(ModeLine(*left, *right));
     if (left->file != nullptr && right->file != nullptr && left->text == right->text) continue;
-    const auto text = TextDiff(*left, *right, folder.path());
+    const auto text = TextDiff(*left, *right, folder->path());
     if (!text) return context.Fail(kBadUsage, text.error().message);
     context.out << EscapedLines(*text);
   }

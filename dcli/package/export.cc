@@ -1,8 +1,11 @@
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "dcli/package/package.h"
+#include "dcli/package/tool.h"
 #include "fsm/package/ustar.h"
 
 namespace dfsmr::cli {
@@ -54,7 +57,8 @@ int Export(Context& context, const ExportOptions& options) {
   request.set_name(name);
   request.set_instances(options.instances);
   request.set_all_package_versions(options.all_versions);
-  const std::string part = options.out + ".part";
+  const Target target = TargetOf(options.out);
+  const std::string part = target.replaced ? target.path + ".part" : target.path;
   std::ofstream file;
   if (!options.out.empty()) file.open(part, std::ios::binary | std::ios::trunc);
   std::ostream& out = options.out.empty() ? context.out : file;
@@ -64,10 +68,14 @@ int Export(Context& context, const ExportOptions& options) {
   const bool written = out.good();
   if (file.is_open()) file.close();
   if (exported && written && options.out.empty()) return kSucceeded;
-  if (exported && written && rename(part.c_str(), options.out.c_str()) == 0) return kSucceeded;
-  if (!options.out.empty()) unlink(part.c_str());
+  const auto moved = [&] {
+    return !target.replaced || rename(part.c_str(), target.path.c_str()) == 0;
+  };
+  if (exported && written && moved()) return kSucceeded;
+  const std::string why = std::strerror(errno);
+  if (!options.out.empty() && target.replaced) unlink(part.c_str());
   if (!exported) return context.Fail(exported.error());
-  return context.Fail(kRefused, "the export could not be written");
+  return context.Fail(kRefused, "the export could not be written: " + why);
 }
 
 }  // namespace dfsmr::cli

@@ -3,7 +3,9 @@
 #include "dcli/package/registry.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -11,6 +13,7 @@
 #include "dcli/call/packages.h"
 #include "dcli/package/package.h"
 #include "dcli/package/signing.h"
+#include "dcli/package/tool.h"
 #include "dcli/package/versions.h"
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
@@ -222,6 +225,9 @@ Result<v1::PutPackageResponse> Push(Context& context, const std::string& path, b
 }
 
 int PushOne(Context& context, const std::string& path, const PackageOptions& options) {
+  if (!std::ifstream(path)) {
+    return context.Fail(kBadUsage, "cannot read " + path + ": " + std::strerror(errno));
+  }
   std::string signature;
   if (!options.sign_with.empty()) {
     std::string hint;
@@ -368,6 +374,16 @@ void ShowWorkers(Context& context, const v1::PackageVersion& one) {
   workers.Print(context.out, context.look);
 }
 
+void ShowActivation(Context& context, const v1::Activation& one) {
+  context.out << When(one.time(), context.look) << "  "
+              << (one.version().empty() ? "deactivated" : one.version());
+  if (one.percent() > 0) context.out << "  " << one.percent() << " %";
+  if (one.rollback()) context.out << "  rollback";
+  if (!one.by().empty()) context.out << "  by " << Escaped(one.by());
+  if (!one.note().empty()) context.out << "  " << Escaped(one.note());
+  context.out << '\n';
+}
+
 }  // namespace registry_words
 
 int ShowPackage(Context& context, const PackageOptions& options) {
@@ -405,9 +421,7 @@ int ShowPackage(Context& context, const PackageOptions& options) {
     context.out << file.path() << (file.link().empty() ? "" : " -> " + file.link()) << '\n';
   }
   for (const v1::Activation& activation : one->activations()) {
-    context.out << When(activation.time(), context.look) << "  "
-                << (activation.version().empty() ? "deactivated" : activation.version()) << "  "
-                << activation.note() << '\n';
+    registry_words::ShowActivation(context, activation);
   }
   return kSucceeded;
 }
@@ -435,6 +449,7 @@ Result<v1::PackageVersion> FetchArchive(Context& context, const NamedVersion& na
   request.set_package(named.package);
   request.set_version(named.version);
   std::string part;
+  std::string why;
   std::ofstream file;
   v1::PackageVersion whole;
   auto fetched =
@@ -445,24 +460,35 @@ Result<v1::PackageVersion> FetchArchive(Context& context, const NamedVersion& na
           part = *path + ".part";
           file.open(part, std::ios::binary | std::ios::trunc);
         }
-        file << piece.data();
-        return file.good();
+        if (file) file << piece.data() << std::flush;
+        if (!file) why = std::strerror(errno);
+        return why.empty();
       });
-  if (!fetched) return fetched.error();
   file.close();
-  std::ifstream read(part, std::ios::binary);
-  if (read && registry_words::DigestOf(read) == whole.digest()) return whole;
   std::error_code ignored;
+  if (!fetched) {
+    if (!part.empty()) std::filesystem::remove(part, ignored);
+    return fetched.error();
+  }
+  std::ifstream read(part, std::ios::binary);
+  if (why.empty() && read && registry_words::DigestOf(read) == whole.digest()) return whole;
   std::filesystem::remove(part, ignored);
-  return Error{Code::kInvalidArgument, Reason::kNone,
-               *path + " could not be written as it is on the server"};
+  return Error{
+      Code::kInvalidArgument, Reason::kNone,
+      "cannot write " + *path + ": " + (why.empty() ? "it is not as it is on the server" : why)};
 }
 
 int PullPackage(Context& context, const PackageOptions& options) {
   auto named = Resolved(context, options.places.front());
   if (!named) return context.Fail(named.error());
   const bool keeps = options.unpack.empty() || !options.out.empty();
-  std::string path = keeps ? options.out : options.unpack + ".dfsmr";
+  auto scratch = ScratchFolder::Make();
+  if (!scratch) return context.Fail(scratch.error());
+  const std::string wanted = keeps ? options.out : options.unpack + ".dfsmr";
+  const Target target = TargetOf(wanted);
+  // Beside its place, to be moved there; what cannot be replaced gets it when it is whole.
+  std::string path = target.replaced ? target.path : scratch->path() + "/package.dfsmr";
+  if (wanted.empty()) path.clear();
   auto whole = FetchArchive(context, *named, &path);
   if (!whole) return context.Fail(whole.error());
   const std::string part = path + ".part";
@@ -475,13 +501,15 @@ int PullPackage(Context& context, const PackageOptions& options) {
     }
   }
   if (keeps) {
-    std::filesystem::rename(part, path, failed);
-    if (failed) return context.Fail(kRefused, path + " could not be written");
+    if (auto put = MoveTo(part, wanted.empty() ? path : wanted); !put) {
+      return context.Fail(put.error());
+    }
   } else {
     std::filesystem::remove(part, failed);
   }
   if (context.Print(*whole)) return kSucceeded;
-  context.out << (context.names() ? FullName(*whole) : keeps ? path : options.unpack) << '\n';
+  const std::string& shown = !keeps ? options.unpack : wanted.empty() ? path : wanted;
+  context.out << (context.names() ? FullName(*whole) : shown) << '\n';
   return kSucceeded;
 }
 

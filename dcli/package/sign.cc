@@ -79,12 +79,6 @@ struct Signed {
   std::vector<std::string> signatures;
 };
 
-bool IsFile(const std::string& place) {
-  std::error_code ignored;
-  const bool named = place.find('@') != std::string::npos || place.starts_with("sha256:");
-  return !named || std::filesystem::exists(place, ignored);
-}
-
 Result<Signed> OpenFile(const std::string& file) {
   auto bytes = ReadWholeFile(file);
   if (!bytes) return bytes.error();
@@ -241,7 +235,7 @@ Result<std::vector<SshSignature>> GoodSignatures(const std::vector<std::string>&
 
 int SignPackage(Context& context, const PackageOptions& options) {
   const std::string& file = options.places[0];
-  if (!IsFile(file)) return SignVersion(context, options);
+  if (!IsHere(file)) return SignVersion(context, options);
   const auto bytes = ReadWholeFile(file);
   if (!bytes) return FailToOpen(context, file, bytes.error());
   std::string hint;
@@ -261,7 +255,7 @@ int SignPackage(Context& context, const PackageOptions& options) {
 
 int VerifyPackage(Context& context, const PackageOptions& options) {
   const std::string& place = options.places[0];
-  const bool is_file = IsFile(place);
+  const bool is_file = IsHere(place);
   const auto found = is_file ? OpenFile(place) : OpenVersion(context, place);
   if (!found) {
     return is_file ? FailToOpen(context, place, found.error()) : context.Fail(found.error());

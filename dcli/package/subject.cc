@@ -28,6 +28,12 @@ Result<Subject> OpenFolder(const std::string& place) {
 
 }  // namespace
 
+bool IsHere(const std::string& place) {
+  std::error_code ignored;
+  const bool named = place.find('@') != std::string::npos || place.starts_with("sha256:");
+  return !named || std::filesystem::exists(place, ignored);
+}
+
 Result<Subject> OpenSubject(const std::string& place) {
   std::error_code ignored;
   if (std::filesystem::is_directory(place, ignored)) return OpenFolder(place);

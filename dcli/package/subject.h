@@ -23,6 +23,9 @@ struct Subject {
   PackageContents Contents() const;
 };
 
+// Whether a folder or a file of this machine is meant, and not P@V of a server.
+bool IsHere(const std::string& place);
+
 // kUnavailable and kNotFound: it cannot be read. BAD_ARCHIVE and TOO_LARGE: it holds what no
 // archive may hold. The manifest may be wrong all the same.
 Result<Subject> OpenSubject(const std::string& place);

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "dcli/system/pointers.h"
@@ -49,14 +50,49 @@ Result<ToolResult> RunTool(const std::vector<std::string>& command, const std::s
   return result;
 }
 
+Target TargetOf(const std::string& path) {
+  namespace fs = std::filesystem;
+  constexpr int kMostLinks = 40;  // as the system follows
+  std::error_code ignored;
+  fs::path end = path;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(end, ignored); ++links) {
+    end = end.parent_path() / fs::read_symlink(end, ignored);
+  }
+  const fs::file_status status = fs::status(end, ignored);
+  return {end.string(), !fs::exists(status) || fs::is_regular_file(status)};
+}
+
+Result<Ok> MoveTo(const std::string& made, const std::string& path) {
+  const Target target = TargetOf(path);
+  bool put = false;
+  int why = 0;
+  if (target.replaced) {
+    put = std::rename(made.c_str(), target.path.c_str()) == 0;
+    why = errno;
+  } else {
+    std::ifstream from(made, std::ios::binary);
+    std::ofstream to(target.path, std::ios::binary);
+    to << from.rdbuf() << std::flush;
+    put = static_cast<bool>(to);
+    why = errno;
+  }
+  if (!put || !target.replaced) std::remove(made.c_str());
+  if (put) return Ok{};
+  return Error{Code::kInvalidArgument, Reason::kNone,
+               "cannot write " + path + ": " + std::strerror(why)};
+}
+
 Result<Ok> WriteWholeFile(const std::string& path, std::string_view text) {
-  const std::string other = path + ".new";
-  std::ofstream file(other, std::ios::binary);
+  const Target target = TargetOf(path);
+  std::ofstream file(target.Beside(), std::ios::binary);
   file << text;
   file.close();
-  if (file && std::rename(other.c_str(), path.c_str()) == 0) return Ok{};
+  const auto moved = [&target] {
+    return !target.replaced || std::rename(target.Beside().c_str(), target.path.c_str()) == 0;
+  };
+  if (file && moved()) return Ok{};
   const std::string why = std::strerror(errno);
-  std::remove(other.c_str());
+  if (target.replaced) std::remove(target.Beside().c_str());
   return Error{Code::kUnavailable, Reason::kNone, "cannot write " + path + ": " + why};
 }
 

@@ -115,8 +115,8 @@ std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsFiles& files) {
   return TlsServerCredentials(options);
 }
 
-TlsWatch::TlsWatch(TlsFiles files, std::function<Timestamp()> clock)
-    : files_(std::move(files)), clock_(std::move(clock)) {
+TlsWatch::TlsWatch(TlsFiles files, std::function<Timestamp()> clock, TlsExpiry& expiry)
+    : files_(std::move(files)), clock_(std::move(clock)), expiry_(expiry) {
   if (!files_.empty()) thread_ = std::thread([this] { Watch(); });
 }
 
@@ -138,6 +138,7 @@ void TlsWatch::Watch() {
     if (now == std::exchange(seen, now)) continue;
     auto checked = CheckTls(files_, clock_());
     if (checked) {
+      expiry_ = *checked;
       spdlog::info("TLS: the changed files are served from now on; expires_in_days={:.0f}",
                    Seconds(*checked - clock_()) / 86'400);
     } else {

@@ -3,6 +3,7 @@
 
 #include <grpcpp/security/server_credentials.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -38,11 +39,14 @@ std::string StampOf(const TlsFiles& files);
 // connections use the new files.
 std::shared_ptr<grpc::ServerCredentials> TlsCredentials(const TlsFiles& files);
 
+// When the certificate expires that is served; kNever: there is none. Any thread.
+using TlsExpiry = std::atomic<Timestamp>;
+
 // Logs that the files have changed, and what is wrong with the new ones; as long as they are wrong,
-// connections fail. Does nothing when there are no files.
+// connections fail. Does nothing when there are no files. `expiry` is that of the files.
 class TlsWatch {
  public:
-  TlsWatch(TlsFiles files, std::function<Timestamp()> clock);
+  TlsWatch(TlsFiles files, std::function<Timestamp()> clock, TlsExpiry& expiry);
   ~TlsWatch();
 
  private:
@@ -50,6 +54,7 @@ class TlsWatch {
 
   const TlsFiles files_;
   const std::function<Timestamp()> clock_;
+  TlsExpiry& expiry_;
   Mutex mutex_;
   ConditionVariable changed_;
   bool ended_ GUARDED(mutex_) = false;

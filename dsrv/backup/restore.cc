@@ -21,7 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFormat = "FORMAT";  // makes a folder a store, so it comes last
-constexpr std::string_view kMark = "RESTORING";
 constexpr size_t kMostProblems = 20;
 
 Error Wrong(std::string_view doing, const fs::path& path, const std::error_code& failure) {
@@ -35,7 +34,7 @@ Result<Ok> Empty(const fs::path& data) {
   std::vector<fs::path> inside;
   for (const auto& entry : fs::directory_iterator(data, failure)) {
     const std::string name = entry.path().filename().string();
-    if (name != kMark && name != "lost+found") inside.push_back(entry.path());
+    if (name != kRestoring && name != "lost+found") inside.push_back(entry.path());
   }
   if (failure) return Wrong("read", data, failure);
   for (const fs::path& path : inside) {
@@ -48,7 +47,7 @@ Result<Ok> Empty(const fs::path& data) {
 // The name of something in the folder that is not ours to delete; empty: there is nothing.
 Result<std::string> FindData(const fs::path& data) {
   std::error_code failure;
-  const bool half = fs::exists(data / kMark, failure) && !fs::exists(data / kFormat, failure);
+  const bool half = fs::exists(data / kRestoring, failure) && !fs::exists(data / kFormat, failure);
   std::string found;
   for (const auto& entry : fs::directory_iterator(data, failure)) {
     const std::string name = entry.path().filename().string();
@@ -81,7 +80,7 @@ class Filling {
                    data_.string() + " holds data (" + *found +
                        "): --restore takes an empty or a missing folder"};
     }
-    const fs::path mark = data_ / kMark;
+    const fs::path mark = data_ / kRestoring;
     mark_ = open(mark.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
     if (mark_ < 0) return FileError("write", mark);
     if (flock(mark_, LOCK_EX | LOCK_NB) != 0) {
@@ -128,8 +127,8 @@ class Filling {
  private:
   Result<Ok> RemoveMark() {
     std::error_code failure;
-    fs::remove(data_ / kMark, failure);
-    if (failure) return Wrong("delete", data_ / kMark, failure);
+    fs::remove(data_ / kRestoring, failure);
+    if (failure) return Wrong("delete", data_ / kRestoring, failure);
     return SyncNames(data_);
   }
 

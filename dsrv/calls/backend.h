@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dsrv/access/access.h"
+#include "dsrv/access/tls.h"
 #include "dsrv/calls/call_meter.h"
 #include "dsrv/engine/reader.h"
 #include "dsrv/feed/changes.h"
@@ -32,7 +33,7 @@ struct ServerFacts {
   std::string address;
   std::filesystem::path data;  // the folder of the store
   Timestamp start_time;
-  Timestamp tls_expire = kNever;  // of its certificate; kNever: without TLS
+  const TlsExpiry& tls_expiry;
 };
 
 struct Backend {

@@ -165,10 +165,13 @@ void ImportStream::WritePiece(Staging& staging, Then then) {
       if (Ended()) return uploads_.Written();
       Packages& packages = engine.packages();
       if (!staging.upload) begun_.push_back(*(staging.upload = packages.BeginUpload(import_.ns)));
-      packages.PutPiece(import_.ns, *staging.upload, staging.pieces++, std::move(*bytes));
-      engine.AfterCommit([this, self, then] {
+      auto put = packages.HasRoom(bytes->size());  // nobody has said how much is to come
+      if (put) {
+        put = packages.PutPiece(import_.ns, *staging.upload, staging.pieces++, std::move(*bytes));
+      }
+      engine.AfterCommit([this, self, then, put] {
         uploads_.Written();
-        InPool(then);
+        put ? InPool(then) : End(put.error());
       });
     };
     const size_t size = bytes->size();

@@ -202,7 +202,8 @@ void ShowServer(const Backend& backend, v1::ServerStatus* out) {
   out->set_version(server.version);
   out->set_address(server.address);
   ToProto(server.start_time, out->mutable_start_time());
-  if (server.tls_expire != kNever) ToProto(server.tls_expire, out->mutable_tls_expire_time());
+  const Timestamp expiry = server.tls_expiry;
+  if (expiry != kNever) ToProto(expiry, out->mutable_tls_expire_time());
   out->set_store_bytes(BytesIn(server.data));
   std::error_code failed;
   const auto space = std::filesystem::space(server.data, failed);

@@ -201,7 +201,12 @@ void PutPackageStream::Look(Engine& engine) {
     });
     return;
   }
-  if (!header_.validate_only()) upload_ = engine.packages().BeginUpload(ns_);
+  if (!header_.validate_only()) {
+    if (auto room = engine.packages().HasRoom(header_.size()); !room) {
+      return engine.AfterCommit([self = self_of(), error = room.error()] { self->End(error); });
+    }
+    upload_ = engine.packages().BeginUpload(ns_, header_.size());
+  }
   archive_ = std::make_unique<ArchiveIntake>();
   engine.AfterCommit([self = self_of()] { self->Read(); });
 }
@@ -267,17 +272,15 @@ void PutPackageStream::WritePiece(std::function<void()> then) {
   uploads_.Write([this, self, bytes, then] {
     if (Ended()) return uploads_.Written();
     const size_t size = bytes->size();
-    const bool posted = backend_.loop.Post({.run =
-                                                [this, self, bytes, then](Engine& engine) {
-                                                  engine.packages().PutPiece(
-                                                      ns_, *upload_, pieces_++, std::move(*bytes));
-                                                  engine.AfterCommit([this, self, then] {
-                                                    uploads_.Written();
-                                                    then();
-                                                  });
-                                                },
-                                            .drop = [this, self] { uploads_.Written(); },
-                                            .bytes = size});
+    const auto run = [this, self, bytes, then](Engine& engine) {
+      auto put = engine.packages().PutPiece(ns_, *upload_, pieces_++, std::move(*bytes));
+      engine.AfterCommit([this, self, then, put] {
+        uploads_.Written();
+        put ? then() : End(put.error());
+      });
+    };
+    const bool posted = backend_.loop.Post(
+        {.run = run, .drop = [this, self] { uploads_.Written(); }, .bytes = size});
     if (posted) return;
     End(Overloaded());
     uploads_.Written();

@@ -19,6 +19,10 @@ Error NoSuchPackage(const std::string& ns, const std::string& package, const std
   return {Code::kNotFound, Reason::kNoSuchPackage, "namespace " + Quoted(ns) + " has no " + what};
 }
 
+std::string Mebibytes(uint64_t bytes) {
+  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+}
+
 // While the upload was on its way.
 Error Gone(const std::string& ns) {
   return {Code::kFailedPrecondition, Reason::kNamespaceDeleting,
@@ -61,9 +65,8 @@ void Packages::Work() {
 }
 
 void Packages::Forget(const std::string& ns) {
-  const auto of_it = [&ns](const auto& one) { return one.first == ns; };
-  std::erase_if(uploads_, of_it);
-  std::erase_if(left_, of_it);
+  std::erase_if(uploads_, [&ns](const auto& one) { return one.first.first == ns; });
+  std::erase_if(left_, [&ns](const auto& one) { return one.first == ns; });
   std::erase_if(outcomes_, [&ns](const auto& one) { return one.first[0] == ns; });
   below_.table.Forget(ns);
   below_.trust.Forget(ns);
@@ -150,16 +153,34 @@ Result<Ok> Packages::MayPut(const std::string& ns, uint64_t bytes) const {
   return may && bytes > 0 ? below_.spaces.MayPut(ns, bytes) : may;
 }
 
-rows::UploadId Packages::BeginUpload(const std::string& ns) {
+Result<Ok> Packages::HasRoom(uint64_t bytes) const {
+  if (auto full = below_.turn.NeedsRoom(Room::kAmple)) return *std::move(full);
+  const auto spare = spare_ ? spare_() : std::nullopt;
+  if (!spare) return Ok{};
+  uint64_t to_come = 0;
+  for (const auto& [upload, rest] : uploads_) to_come += rest;
+  if (bytes + to_come <= *spare) return Ok{};
+  return Error{Code::kResourceExhausted, Reason::kDiskFull,
+               "the server's disk has no room for " + Mebibytes(bytes) + " more: it takes " +
+                   Mebibytes(*spare) + " beside what is to stay free and what the store needs" +
+                   (to_come > 0 ? ", and " + Mebibytes(to_come) + " are on their way" : "") +
+                   "; make room, or remove versions that nobody uses"};
+}
+
+rows::UploadId Packages::BeginUpload(const std::string& ns, uint64_t bytes) {
   const rows::UploadId upload{below_.turn.epoch(), below_.turn.NextId()};
-  uploads_.emplace(ns, upload);
+  uploads_.emplace(std::pair(ns, upload), bytes);
   return upload;
 }
 
-void Packages::PutPiece(const std::string& ns, rows::UploadId upload, uint32_t number,
-                        std::string bytes) {
-  if (!uploads_.contains({ns, upload})) return;
+Result<Ok> Packages::PutPiece(const std::string& ns, rows::UploadId upload, uint32_t number,
+                              std::string bytes) {
+  const auto found = uploads_.find({ns, upload});
+  if (found == uploads_.end()) return Ok{};
+  if (auto full = below_.turn.NeedsRoom(Room::kAmple)) return *std::move(full);
+  found->second -= std::min<uint64_t>(found->second, bytes.size());
   rows::PutPiece(below_.turn.writer(), ns, upload, number, std::move(bytes));
+  return Ok{};
 }
 
 void Packages::PutText(const std::string& ns, rows::UploadId upload, const std::string& path,

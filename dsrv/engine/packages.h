@@ -24,6 +24,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -146,10 +147,19 @@ class Packages {
   // Whether an archive of so many bytes may come: NO_SUCH_NAMESPACE, NAMESPACE_DELETING,
   // QUOTA_EXCEEDED.
   Result<Ok> MayPut(const std::string& ns, uint64_t bytes) const;
+  // Whether the disk has room for so many bytes, besides those that are to come of uploads under
+  // way: DISK_FULL.
+  Result<Ok> HasRoom(uint64_t bytes) const;
+  // `spare` says how many bytes of rows may come before room is scarce; nullopt: any number, which
+  // is also the case as long as nobody says.
+  using SpareRoom = std::function<std::optional<uint64_t>()>;
+  void LookForRoom(SpareRoom spare) { spare_ = std::move(spare); }
   // Puts. Pieces and texts first, in turns of their own, then the version. What was begun is
-  // finished or abandoned.
-  rows::UploadId BeginUpload(const std::string& ns);
-  void PutPiece(const std::string& ns, rows::UploadId upload, uint32_t number, std::string bytes);
+  // finished or abandoned. `bytes`: how many will come, where that is known.
+  rows::UploadId BeginUpload(const std::string& ns, uint64_t bytes = 0);
+  // DISK_FULL: it was not written, since something else has taken the room meanwhile.
+  Result<Ok> PutPiece(const std::string& ns, rows::UploadId upload, uint32_t number,
+                      std::string bytes);
   void PutText(const std::string& ns, rows::UploadId upload, const std::string& path,
                std::string text);
   void Abandon(const std::string& ns, rows::UploadId upload);
@@ -228,7 +238,9 @@ class Packages {
   void RemoveOne(PackageState& state, const std::string& version, const std::string& by);
 
   const Below below_;
-  std::set<std::pair<std::string, rows::UploadId>> uploads_;  // that were begun, by namespace
+  // That were begun, by namespace, and how many bytes of each are to come.
+  std::map<std::pair<std::string, rows::UploadId>, uint64_t> uploads_;
+  SpareRoom spare_;
   std::vector<std::pair<std::string, rows::UploadId>> left_;  // of an earlier owner
   Outcomes outcomes_;
 };

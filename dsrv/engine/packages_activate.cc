@@ -108,7 +108,8 @@ std::optional<Result<Activated>> Packages::WithoutCompiling(const ActivateArgs& 
       active,
       false,
       {}};
-  const bool ends_candidate = args.rollback && !state.force.candidate.empty();
+  const bool back = args.share == 0 && (args.rollback || target.version->version == active);
+  const bool ends_candidate = back && !state.force.candidate.empty();
   if (!ends_candidate && target.version->version == active) return Result<Activated>(done);
   if (!ends_candidate) {
     if (auto may = below_.trust.MayUse(*target.version); !may) {
@@ -248,11 +249,12 @@ Result<std::vector<std::string>> Packages::NamersOf(const std::string& ns,
   std::vector<std::string> namers;
   const auto look = [&](std::string_view kind, const std::string& id,
                         const std::set<std::string>& names) {
+    std::vector<std::string> named;
     for (const std::string& name : names) {
-      if (!gone.contains(name)) continue;
-      namers.push_back(std::string(kind) + " " + Quoted(id) + " names " + Quoted(name));
-      break;
+      if (gone.contains(name)) named.push_back(Quoted(name));
     }
+    if (named.empty()) return;
+    namers.push_back(std::string(kind) + " " + Quoted(id) + " names " + Listed(named));
   };
   const auto others = below_.catalog.DefinitionsWithout(ns, package);
   for (const MachineVersionPtr& one : others->kept) {

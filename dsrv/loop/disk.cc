@@ -67,6 +67,17 @@ bool NearlyScarce(const std::filesystem::path& path, std::optional<uint64_t> res
   return space && NearlyScarce(space->free, space->reserve);
 }
 
+std::optional<uint64_t> SpareRoom(const std::filesystem::path& path,
+                                  std::optional<uint64_t> reserve, uint64_t working) {
+  const auto space = SpaceOf(path, reserve);
+  if (!space || space->reserve == 0) return std::nullopt;
+  return SpareRoom(space->free, space->reserve, working);
+}
+
+uint64_t SpareRoom(uint64_t free, uint64_t reserve, uint64_t working) {
+  return free < reserve + working ? 0 : free - reserve - working;
+}
+
 Room RoomOf(uint64_t free, uint64_t reserve, Room was) {
   const auto more = [reserve, was](Room room) { return was >= room ? reserve / 8 : 0; };
   if (free < reserve / 2 + more(Room::kNone)) return Room::kNone;

@@ -32,6 +32,14 @@ class Disk {
 bool NearlyScarce(const std::filesystem::path& path, std::optional<uint64_t> reserve);
 bool NearlyScarce(uint64_t free, uint64_t reserve);
 
+// How many bytes may be taken before room is scarce, when the store takes `working` for its own work
+// meanwhile. nullopt: any number, with a reserve of 0, or where the system does not say how much is
+// free. Any thread.
+std::optional<uint64_t> SpareRoom(const std::filesystem::path& path,
+                                  std::optional<uint64_t> reserve, uint64_t working);
+// The rule alone.
+uint64_t SpareRoom(uint64_t free, uint64_t reserve, uint64_t working);
+
 // The rule alone: the room with `free` bytes when it was `was` before.
 Room RoomOf(uint64_t free, uint64_t reserve, Room was);
 

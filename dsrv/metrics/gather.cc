@@ -237,7 +237,8 @@ void GatherServer(const Sources& sources, Snapshot* snapshot) {
 
 void GatherProcess(const ServerFacts& server, Snapshot* snapshot) {
   snapshot->version = server.version;
-  if (server.tls_expire != kNever) snapshot->tls_expiry = SecondsOf(server.tls_expire);
+  const Timestamp expiry = server.tls_expiry;
+  if (expiry != kNever) snapshot->tls_expiry = SecondsOf(expiry);
   snapshot->process = ProcessOf();
   snapshot->process.start_seconds = SecondsOf(server.start_time);
 }

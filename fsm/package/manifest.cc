@@ -159,7 +159,10 @@ std::optional<Manifest> ParseManifest(std::string_view text, std::string_view so
   if (text.size() > kManifestMax) {
     reporter.Error({}, "", "a manifest has at most 256 KiB");
   } else {
-    const YamlTree tree = ReadYaml(text, &reporter);
+    const YamlTree tree = ReadYaml(text, &reporter, OnEmpty::kAccept);
+    if (tree.documents.empty() && reporter.errors() == 0) {
+      reporter.Error({}, "", "it is empty; it needs at least 'package: NAME' and 'version: 1.0.0'");
+    }
     for (const YamlDocument& document : tree.documents) {
       if (!document.root) continue;
       if (&document != &tree.documents.front()) {

@@ -236,7 +236,7 @@ func (l *loop) giveUp(now time.Time) {
 	for _, h := range l.held {
 		l.abort(h)
 		if h.report == nil {
-			l.giveBack(h, "the worker stops")
+			l.giveBack(h, "the worker stops", false)
 		}
 	}
 	l.closing, l.lastEnd = true, now.Add(lastMoments)
@@ -561,7 +561,7 @@ func (l *loop) answered(h *held, result *v1.TransitionResult, now time.Time) {
 		if reason == "" {
 			reason = err.Message
 		}
-		l.giveBack(h, reason)
+		l.giveBack(h, reason, true)
 	}
 }
 
@@ -619,16 +619,16 @@ func (l *loop) finished(o outcome) {
 	// Of work at most once it is better known how it went than not.
 	case h.cancelled && !(h.finishable && h.task.Deadline.IsZero() && o.report != nil):
 		l.worker.count("dropped", 1)
-		l.giveBack(h, "cancelled")
+		l.giveBack(h, "cancelled", false)
 	case o.bad != nil:
 		l.worker.logger.Error("a handler returned no result", "instance", h.task.Instance,
 			"error", o.bad, "transitions", o.known)
-		l.giveBack(h, "not a result: "+o.bad.Error())
+		l.giveBack(h, "not a result: "+o.bad.Error(), true)
 	default:
 		o.report.Instance, o.report.Claim = h.task.Instance, h.task.Claim
 		if size := proto.Size(o.report); size > mostReport {
 			l.worker.logger.Error("a report is larger than a message", "instance", h.task.Instance, "bytes", size)
-			l.giveBack(h, "its report was too large")
+			l.giveBack(h, "its report was too large", true)
 			return
 		}
 		h.report = o.report
@@ -674,8 +674,9 @@ func (l *loop) noteNews(news told) {
 	l.extend(h, time.Now())
 }
 
-// giveBack returns a task; what runs at most once has begun, and stays.
-func (l *loop) giveBack(h *held, reason string) {
+// giveBack returns a task; what runs at most once has begun, and stays. `refused`: this worker would
+// only fail again, so for a minute it is not offered that node.
+func (l *loop) giveBack(h *held, reason string, refused bool) {
 	l.forget(h)
 	if h.task.Deadline.IsZero() {
 		l.worker.logger.Error("what runs at most once cannot be given back: an operator has to look at it",
@@ -687,7 +688,7 @@ func (l *loop) giveBack(h *held, reason string) {
 		return
 	}
 	l.worker.count("given_back", 1)
-	l.returns = append(l.returns, relinquish(h, reason, false))
+	l.returns = append(l.returns, relinquish(h, reason, refused))
 }
 
 func relinquish(h *held, reason string, refused bool) *v1.RelinquishRequest {

@@ -82,6 +82,12 @@ def type_name(message):
     return f"{pathlib.PurePath(message.file.name).stem}_pb2.{inside}"
 
 
+def repeated(field):
+    """As _messages.is_repeated: the package itself cannot be imported yet."""
+    known = getattr(field, "is_repeated", None)
+    return field.label == field.LABEL_REPEATED if known is None else bool(known)
+
+
 def one(field):
     """The type in which a field's value may be given."""
     if field.message_type is not None:
@@ -99,7 +105,7 @@ def one(field):
 def argument(field):
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return "Mapping[str, Any]"
-    if field.label == field.LABEL_REPEATED:
+    if repeated(field):
         return f"Sequence[{one(field)}]"
     if field.name in ("params", "node_params", "output", "checkpoint", "item"):
         return "Json"
@@ -118,7 +124,7 @@ def reply(method):
         return type_name(message) if names else "None", "_unary"
     [field] = message.fields
     inner = type_name(field.message_type) if field.message_type else one(field)
-    return (f"Sequence[{inner}]" if field.label == field.LABEL_REPEATED else inner), "_unary"
+    return (f"Sequence[{inner}]" if repeated(field) else inner), "_unary"
 
 
 def method_text(service, method):

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "storage/view.h"
 
@@ -12,6 +13,9 @@ class DB;
 }  // namespace rocksdb
 
 namespace dfsmr {
+
+// A file in the folder that a restore fills, as long as it is not whole.
+inline constexpr std::string_view kRestoring = "RESTORING";
 
 // The rows of a copy (RocksStore::Copy), or of a store that nobody serves. Writes nothing.
 class StoredCopy {

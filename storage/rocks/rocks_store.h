@@ -28,6 +28,7 @@
 #include "fsm/base/mutex.h"
 #include "fsm/base/spread.h"
 #include "storage/rocks/high_water.h"
+#include "storage/rocks/reclaimer.h"
 #include "storage/store.h"
 
 namespace rocksdb {
@@ -105,6 +106,9 @@ class RocksStore final : public Store {
   // follow records that do not exist in this one.
   uint64_t incarnation() const { return incarnation_; }
 
+  // What a store takes of its disk for moments, beyond its rows: see kWorkingMemtables.
+  static uint64_t WorkingBytes(size_t memtable_mb);
+
   static std::string Version();  // of RocksDB
 
  private:
@@ -141,6 +145,7 @@ class RocksStore final : public Store {
   Mutex closing_mutex_;
   ConditionVariable closing_changed_;
   bool closing_ GUARDED(closing_mutex_) = false;
+  Reclaimer reclaimer_;
   std::thread follower_;
 };
 

@@ -14,6 +14,7 @@
 #include "storage/rows/instance.h"
 #include "storage/rows/keys.h"
 #include "storage/rows/machine.h"
+#include "storage/rows/path.h"
 #include "storage/rows/space.h"
 
 namespace dfsmr::rows {
@@ -237,13 +238,12 @@ class Verifier {
     return graph_.get();
   }
 
-  // Each record is there, is of this instance, comes after the one before, and, where the machine
-  // is plain, leads on along one of its transitions from a node that was entered before.
+  // Each record is there, is of this instance, comes after the one before, and leads on from there.
   void VerifyHistory(const Instance& instance) {
     const Name name{instance.ns, instance.id};
     auto seqs = History(reader_, instance, 0);
     if (!seqs) return Problem(seqs.error());
-    std::set<std::string> entered;
+    Path path;
     uint64_t before = 0;
     for (const uint64_t seq : *seqs) {
       ++verified_.records;
@@ -261,30 +261,16 @@ class Verifier {
                 ", which is of instance '" + event->instance + "'");
         continue;
       }
-      if (!instance.plan) VerifyStep(name, *event, &entered);
+      VerifyStep(name, *event, &path);
     }
     if (seqs->empty()) Problem(Called(name) + " has no history");
   }
 
-  void VerifyStep(const Name& name, const Event& event, std::set<std::string>* entered) {
-    if (event.kind == ChangeKind::kTransitioned) {
-      const Machine* machine = resolve_(event.ns, event.machine, event.version);
-      const NodeIndex from = machine ? machine->Find(event.prev_node) : kNoNode;
-      const auto leads = [&](const Edge& edge) {
-        return edge.transition == event.transition &&
-               std::ranges::any_of(edge.targets, [&](NodeIndex target) {
-                 return machine->nodes[target].id == event.node;
-               });
-      };
-      const bool legal =
-          from != kNoNode && std::ranges::any_of(machine->nodes[from].transitions, leads);
-      if (machine && (!legal || !entered->contains(event.prev_node))) {
-        Problem("the history of " + Called(name) + " is no path: record " +
-                std::to_string(event.seq) + " leads from '" + event.prev_node + "' by '" +
-                event.transition + "' to '" + event.node + "'");
-      }
-    }
-    if (!event.node.empty()) entered->insert(event.node);
+  void VerifyStep(const Name& name, const Event& event, Path* path) {
+    if (path->Follow(event, resolve_(event.ns, event.machine, event.version))) return;
+    Problem("the history of " + Called(name) + " is no path: record " + std::to_string(event.seq) +
+            " leads from '" + event.prev_node + "' by '" + event.transition + "' to '" +
+            event.node + "'");
   }
 
   // Indexes ---------------------------------------------------------------------------------------

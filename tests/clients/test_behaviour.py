@@ -29,8 +29,20 @@ def output(instance, node="work"):
     return json.loads(instance.outputs[node] or "{}")
 
 
-def relinquished(space, id):
-    return [change for change in space.history(id) if kind(change) == "RELINQUISHED"]
+def refused(space, id):
+    return [change for change in space.history(id) if kind(change) == "REFUSED"]
+
+
+def check_goes_back_once(space, machine, do):
+    """The worker gives it back, and is not offered it again; another one is. Returns why."""
+    id = space.start(machine, params={"do": do})
+    assert eventually(lambda: refused(space, id), SOON)
+    assert result(run(space, "async")) == "SUCCESS"  # the worker goes on with other work
+    assert [kind(c) for c in space.history(id)].count("CLAIMED") == 1
+    task = space.take(machine)
+    assert task.instance == id and space.report(task, "ok")
+    [change] = refused(space, id)
+    return change.note
 
 
 def test_a_result_is_a_transition_an_output_or_an_object(worker, space):
@@ -76,17 +88,12 @@ def test_retry_and_fail_say_whether_to_try_again(worker, space):
 
 
 def test_without_error_the_task_goes_back(worker, space):
-    id = space.start("strict", params={"do": "raise"})
-    assert eventually(lambda: relinquished(space, id), SOON)
-    assert "boom" in relinquished(space, id)[0].note
-    space.transition(id, "ok")
+    assert "boom" in check_goes_back_once(space, "strict", "raise")
 
 
 @pytest.mark.parametrize("do", ["nosuch", "nojson"])
 def test_what_is_no_result_goes_back_and_the_log_has_the_transitions(worker, space, do):
-    done = run(space, do=do)
-    assert result(done) == "SUCCESS", worker.said
-    assert len(relinquished(space, done.id)) == 1
+    check_goes_back_once(space, "job", do)
     assert all(name in worker.said for name in ("error", "ok", "other"))
 
 

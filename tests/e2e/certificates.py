@@ -20,7 +20,7 @@ class Authority:
                  "-nodes", "-keyout", self.key, "-out", self.cert, "-days", 2,
                  "-subj", f"/CN={name}")
 
-    def sign(self, name):
+    def sign(self, name, days=2):
         """The files of a certificate for this machine and of its key."""
         cert, key, request, names = (self.folder / f"{name}.{end}"
                                      for end in ("pem", "key", "csr", "ext"))
@@ -28,5 +28,5 @@ class Authority:
         _openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                  "-keyout", key, "-out", request, "-subj", f"/CN={name}")
         _openssl("x509", "-req", "-in", request, "-CA", self.cert, "-CAkey", self.key,
-                 "-CAcreateserial", "-out", cert, "-days", 2, "-extfile", names)
+                 "-CAcreateserial", "-out", cert, "-days", days, "-extfile", names)
         return cert, key

@@ -14,7 +14,7 @@ import pytest
 
 from load import ROUTE, Load, watch_from
 from stubs import admin, admin_grpc
-from support import DCLI, DSRV, JOB, LOOP, Cli, eventually, only, refused, state
+from support import DCLI, DSRV, JOB, LOOP, Cli, eventually, free_port, only, refused, state
 
 NAME = re.compile(r"dfsmr-\d{8}T\d{6}Z\.tar\.zst")
 
@@ -311,6 +311,9 @@ def test_a_restore_that_was_killed_can_be_done_again(backup, tmp_path):
     data.mkdir()
     (data / "RESTORING").touch()  # as one that was killed leaves it
     (data / "000012.sst").write_bytes(b"half")
+    served = run("--addr", f"127.0.0.1:{free_port()}", "--data", data)
+    assert served.returncode == 1
+    assert "RESTORING" in served.stderr and "dsrv --restore" in served.stderr
     restore(backup, data)
     assert not (data / "RESTORING").exists()
 
@@ -406,6 +409,41 @@ def test_verify_finds_nothing_wrong_with_what_was_worked_on(new_server, tmp_path
         assert done.returncode == 0, done.stdout
         rows, instances = map(int, re.search(r"(\d+) rows, (\d+) instances", done.stdout).groups())
         assert rows > instances > 10
+
+
+TRIED = """
+id: tried
+upgrade_strategy: upgrade
+nodes:
+  work: {start: true, timeout: 200ms, retry: {limit: 3, delay: 0s}, transitions: {ok: slow, error: bad}}
+  slow: {timeout: 200ms, transitions: {ok: end, dfsmr.timeout: late}}
+  late: {transitions: {ok: end}}
+  bad: {final: true, result: error}
+  end: {final: true}
+"""
+
+
+def test_verify_finds_nothing_wrong_with_tries_timeouts_upgrades_and_imports(new_server, tmp_path):
+    server = new_server(virtual_clock="2026-01-31T08:00:00Z").start()
+    space = server.space("")
+    space.define(TRIED)
+    space.start("tried", "a")
+    space.start("tried", "standing")
+    for transition in ("error", "ok"):
+        task = only([t for t in space.ready("tried", max_tasks=2) if t.instance == "a"])
+        space.report(task, transition, error="no" if transition == "error" else "")
+    space.ready("tried", "slow")
+    server.advance(by=1)
+    assert "late" in {change.node for change in space.history("a")}
+    space.define("description: another\n" + TRIED)
+    space.define(TRIED.replace("work", "begin"))
+    nodes = [change.node for change in space.history("standing")]
+    assert nodes.count("dfsmr.upgraded") == 2 and nodes[-1] == "begin"
+    file = files_of(server, tmp_path / "to")
+    server.stop()
+    for path in (server.data, file):
+        done = verify(path)
+        assert done.returncode == 0, done.stdout
 
 
 def test_verify_wants_a_store_that_is_not_served(new_server, tmp_path):

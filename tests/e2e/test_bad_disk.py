@@ -11,6 +11,7 @@ import pytest
 from load import ROUTE, Load, audit, watch_from
 from support import (BIN, CALL, DSRV, JOB, Refusal, Server, check_refusal, eventually, free_port,
                      health, only, refused)
+from test_packages import Registry, archive
 
 BIG = {"a": "x" * 20_000}
 MEBIBYTE = 1 << 20
@@ -269,6 +270,50 @@ def test_without_a_flag_a_twentieth_of_the_disk_stays_free(new_server, small_dis
     ballast.unlink()
     eventually(lambda: not is_refused(lambda: ids.append(space.start("job"))))
     assert {i.id for i in list_all(space)} == set(ids)
+
+
+def test_an_archive_without_room_is_refused_before_it_fills_the_disk(new_server, small_disk):
+    server = new_server("--memtable-mb", "1", data=small_disk / "data").start()
+    space = server.space("")
+    space.define(JOB)
+    registry = Registry(space)
+    put = []
+
+    def put_one():
+        version = f"1.0.{len(put)}"
+        put.append(registry.put(archive(version, files={"big": os.urandom(8 * MEBIBYTE)})))
+
+    while not is_refused(put_one):
+        assert len(put) < 6
+    assert len(put) > 1
+    assert space.start("job")
+    server.kill()
+    space = server.start().space("")
+    assert len(Registry(space).list().packages) == len(put)
+    assert space.start("job")
+
+
+def test_an_archive_on_its_way_ends_when_something_else_fills_the_disk(new_server, small_disk):
+    server = new_server("--min-free-mb", "8", "--memtable-mb", "1",
+                        data=small_disk / "data").start()
+    space = server.space("")
+    space.define(JOB)
+    registry = Registry(space)
+    parts = registry.parts(archive(files={"big": os.urandom(12 * MEBIBYTE)}))
+
+    def while_it_fills_up():
+        for number, part in enumerate(parts):
+            if number == 8:
+                fill_up(small_disk, 7 * MEBIBYTE)
+                eventually(lambda: is_refused(lambda: space.start("job")))
+            yield part
+
+    with refused("RESOURCE_EXHAUSTED", "DISK_FULL", "room"):
+        registry.stub.PutPackage(while_it_fills_up(), timeout=60)
+    (small_disk / "ballast").unlink()
+    eventually(lambda: not is_refused(lambda: space.start("job")))
+    assert not registry.list().packages
+    assert registry.push("1.0.1")
 
 
 # What may not be used -------------------------------------------------------------------------

@@ -66,6 +66,7 @@ def test_without_a_server_it_says_so(dcli):
     done = dcli("--timeout", "1s", "doctor", environment={
         "DFSMR_SERVER": f"127.0.0.1:{free_port()}"})
     assert done.returncode == 3 and "Connection refused" in done.stderr
+    assert done.stdout == ""
 
 
 def test_it_finds_a_clock_that_is_apart(alone):
@@ -81,6 +82,18 @@ def test_it_finds_a_certificate_that_ends_soon(new_server, tmp_path):
     dcli = Cli(server.address, "default")
     assert re.match(r"the server's certificate ends in (1d|2d)",
                     only(doctor(dcli, "--tls-ca", authority.cert)["certificate"]))
+
+
+def test_a_certificate_that_was_renewed_is_told_without_a_restart(new_server, tmp_path):
+    authority = Authority(tmp_path / "authority")
+    cert, key = authority.sign("server")
+    server = new_server("--tls-cert", cert, "--tls-key", key).launch()
+    eventually(lambda: accepts_connections(server.port), 20)
+    dcli = Cli(server.address, "default")
+    assert "certificate" in doctor(dcli, "--tls-ca", authority.cert)
+    for fresh, old in zip(authority.sign("renewed", days=90), (cert, key)):
+        fresh.replace(old)
+    eventually(lambda: "certificate" not in doctor(dcli, "--tls-ca", authority.cert), 10)
 
 
 def test_it_finds_a_token_without_rights(new_server, tmp_path):

@@ -243,6 +243,7 @@ def test_dcli_namespace(own):
     line = next(l for l in shown.stdout.splitlines() if l.startswith("live-instances"))
     assert line.split() == ["live-instances", "8", "10", "!"]
     assert "A tenant" in shown.stdout
+    assert "created " in shown.stdout and "first use" not in made.stdout + shown.stdout
     set_ = dcli(own, "namespace", "set", "acme", "live-instances=", "retention=2d", "-o", "json")
     assert json.loads(set_.stdout)["settings"]["quotas"] == {"retention": "172800s"}
     assert dcli(own, "namespace", "list", "-o", "name").stdout.split() == ["acme", "default"]

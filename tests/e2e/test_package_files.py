@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import shutil
+import stat
 import subprocess
 import tarfile
 
@@ -156,6 +157,26 @@ def test_a_compressed_archive_names_the_command(tmp_path):
     subprocess.run(["gzip", "x"], cwd=tmp_path, check=True)
     done = dcli("check", "x.gz", cwd=tmp_path, status=1)
     assert "BAD_ARCHIVE" in done.stderr and "gunzip" in done.stderr
+
+
+def test_build_writes_into_devices_and_through_links(etl):
+    done = dcli("build", "etl", "--out", "/dev/full", cwd=etl, status=2)
+    assert "cannot write /dev/full: No space left on device" in done.stderr
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode)
+    dcli("build", "etl", "--out", "/dev/null", cwd=etl)
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    (etl / "there").mkdir()
+    (etl / "link").symlink_to("there/real.dfsmr")
+    dcli("build", "etl", "--out", "link", cwd=etl)
+    assert (etl / "link").is_symlink() and not list(etl.rglob("*.new"))
+    dcli("build", "etl", cwd=etl)
+    assert (etl / "there/real.dfsmr").read_bytes() == (etl / "etl-1.4.0.dfsmr").read_bytes()
+
+
+def test_an_empty_manifest_is_told_what_it_needs(etl):
+    (etl / "etl" / "package.yaml").write_text("")
+    done = dcli("check", "etl", cwd=etl, status=1)
+    assert "it is empty; it needs at least 'package: NAME' and 'version: 1.0.0'" in done.stderr
 
 
 def test_diff_tells_what_differs(etl):

@@ -1,6 +1,8 @@
 """Packages: the registry, activation, what names mean, candidates, and who may do what."""
 import hashlib
 import io
+import os
+import stat
 import tarfile
 import threading
 
@@ -8,7 +10,8 @@ import grpc
 import pytest
 
 from stubs import package, package_grpc, v1
-from support import (CALL, SOON, Server, eventually, kind, only, refused, result, state, together)
+from support import (CALL, SOON, Cli, Server, eventually, kind, only, refused, result, state,
+                     together)
 from test_security import audited, guarded, root  # noqa: F401, fixtures
 
 UNSIGNED = package.PackageVersion.UNSIGNED
@@ -205,6 +208,36 @@ def test_an_upload_that_breaks_off_is_not_seen_and_may_be_repeated(tmp_path):
     server.dispose()
 
 
+@pytest.mark.parametrize("how", ["broken off", "killed"])
+def test_the_room_of_an_upload_that_broke_is_free_soon(tmp_path, how):
+    server = Server(tmp_path / "data", "--memtable-mb", "4").start()
+    registry = Registry(server.space("default"))
+    data = archive(files={"big.bin": os.urandom(40 << 20)})
+    most, sent = len(data) // (1 << 18), threading.Event()
+
+    def taken():
+        return sum(file.stat().st_size for file in server.data.iterdir() if file.is_file())
+
+    def parts():
+        for number, part in enumerate(registry.parts(data)):
+            yield part
+            if number == most - 8:
+                sent.set()
+                threading.Event().wait(30)
+
+    call = registry.stub.PutPackage.future(parts(), timeout=60)
+    assert sent.wait(30)
+    assert eventually(lambda: taken() > 30 << 20, 30)
+    if how == "killed":
+        server.kill()
+        server.start()
+    else:
+        call.cancel()
+    assert eventually(lambda: taken() < 16 << 20, 60)
+    server.stop()
+    server.dispose()
+
+
 # Activation -----------------------------------------------------------------------------------
 
 
@@ -310,6 +343,50 @@ def test_a_candidate_takes_its_share(space, registry):
     assert registry.get("2.0.0").state == package.PackageVersion.PINNED
     with refused("FAILED_PRECONDITION", "PACKAGE_IN_USE", "p.m"):
         registry.remove("2.0.0")
+
+
+def test_the_commands_tell_candidates_rollbacks_and_differences(space, registry, tmp_path):
+    dcli = Cli(space.server.address, space.name)
+    registry.both("1.0.0")
+    registry.push("2.0.0", files={"bin/run": "#!/bin/sh\nexit 1\n"})
+    dcli.ok("package", "activate", "p@2.0.0", "--percent", "30", "--note", "a try")
+    ended = dcli.ok("package", "activate", "p@1.0.0")
+    assert ended == "the candidate is ended; p@1.0.0 is active\n"
+    dcli.ok("package", "activate", "p@2.0.0")
+    dcli.ok("package", "rollback", "p")
+    history = dcli.ok("package", "show", "p", "--history").splitlines()
+    assert any(line.endswith("2.0.0  30 %  a try") for line in history), history
+    assert any(line.endswith("1.0.0  rollback") for line in history), history
+
+    same = dcli("package", "diff", "p@1.0.0", "p@1.0.0")
+    assert (same.returncode, same.stdout) == (0, "")
+    other = dcli("package", "diff", "p@1.0.0", registry.get("2.0.0").digest)
+    assert other.returncode == 1
+    assert "--- p@1.0.0/bin/run\n+++ p@2.0.0/bin/run\n" in other.stdout
+    (tmp_path / "p.dfsmr").write_bytes(registry.fetch("1.0.0")[1])
+    assert dcli("package", "diff", "p.dfsmr", "p@1.0.0", cwd=tmp_path).returncode == 0
+    none = dcli("package", "diff", "p@1.0.0", "p@9.9.9")
+    assert none.returncode == 1 and "NO_SUCH_PACKAGE" in none.stderr
+
+
+def test_pull_says_why_it_cannot_write(space, registry, tmp_path):
+    dcli = Cli(space.server.address, space.name)
+    registry.push("1.0.0")
+    done = dcli("package", "pull", "p@1.0.0", "--out", tmp_path / "none" / "x")
+    assert done.returncode == 1 and "No such file or directory" in done.stderr
+    done = dcli("package", "pull", "p@1.0.0", "--out", "/dev/full")
+    assert done.returncode == 1 and "No space left on device" in done.stderr
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode) and not os.path.exists("/dev/full.part")
+    (tmp_path / "link").symlink_to("real")
+    dcli.ok("package", "pull", "p@1.0.0", "--out", "link", cwd=tmp_path)
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_bytes() == registry.fetch("1.0.0")[1]
+
+
+def test_a_file_that_cannot_be_read_is_not_pushed(space, tmp_path):
+    done = Cli(space.server.address, space.name)("package", "push", "none.dfsmr", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "cannot read none.dfsmr: No such file or directory" in done.stderr
 
 
 def test_what_happened_is_in_the_feed(space, registry):

@@ -149,7 +149,7 @@ rows::PackageVersionRow PackageSim::RowOf(int version, rows::UploadId upload) co
 void PackageSim::BeginPut(Engine& engine) {
   const int version = 1 + static_cast<int>(random_.Below(kVersions));
   const rows::UploadId upload = engine.packages().BeginUpload("ns");
-  engine.packages().PutPiece("ns", upload, 0, contents_.at(version).yaml);
+  (void)engine.packages().PutPiece("ns", upload, 0, contents_.at(version).yaml);
   engine.packages().PutText("ns", upload, "all.yaml", contents_.at(version).yaml);
   uploads_.push_back({version, upload});
 }

@@ -55,7 +55,7 @@ void SecretSim::SetUp() {
   const auto put = world_.Do([&](Engine& engine) {
     row.upload = engine.packages().BeginUpload("ns");
     engine.packages().PutText("ns", row.upload, "all.yaml", std::string(kMachine));
-    engine.packages().PutPiece("ns", row.upload, 0, std::string(kMachine));
+    (void)engine.packages().PutPiece("ns", row.upload, 0, std::string(kMachine));
     row.pieces = 1;
     return engine.packages().Finish(row, {});
   });

@@ -130,7 +130,7 @@ class Loop:
         report.instance, report.claim = message.instance, message.claim
         if report.ByteSize() > _LARGEST:
             log.error("a report of %s has more bytes than a message takes", message.instance)
-            return self.give_back(held, "its report was too large")
+            return self.give_back(held, "its report was too large", refused=True)
         with self._lock:
             if held.state != "running":
                 return
@@ -151,7 +151,8 @@ class Loop:
         self.give_back(held, "cancelled")
 
     def give_back(self, held: Held, reason: str, refused: bool = False) -> None:
-        """What runs at most once is not given back once it has begun."""
+        """What runs at most once is not given back once it has begun. `refused`: this worker would
+        only fail again, so for a minute it is not offered that node."""
         with self._lock:
             begun = held.state in ("running", "reported")
             if not self._forget(held):
@@ -441,7 +442,7 @@ class Loop:
             assert held.report is not None
             log.error("the report %r of %s was refused: %s", held.report.transition,
                       held.task.instance, error.message)
-            self.give_back(held, held.report.error or error.message)
+            self.give_back(held, held.report.error or error.message, refused=True)
 
     def _extended(self, held: Held, checkpoint: str, waiting: List[Future[None]],
                   item: v1.ExtendResponse.Item, now: float) -> None:

@@ -66,6 +66,12 @@ def _convert(field: Any, value: Any) -> Any:
     return value
 
 
+def is_repeated(field: Any) -> bool:
+    """Of any version of protobuf: 7 has no `label`, and those before 6.31 no `is_repeated`."""
+    known = getattr(field, "is_repeated", None)
+    return field.label == field.LABEL_REPEATED if known is None else bool(known)
+
+
 def build(descriptor: Any, fields: Mapping[str, Any]) -> Any:
     """A message with these fields; those that are None stay unset."""
     message = descriptor._concrete_class()
@@ -81,7 +87,7 @@ def build(descriptor: Any, fields: Mapping[str, Any]) -> Any:
             getattr(message, name).update(
                 {key: _convert(field.message_type.fields_by_name["value"], item)
                  for key, item in value.items()})
-        elif field.label == field.LABEL_REPEATED:
+        elif is_repeated(field):
             items: Sequence[Any] = [value] if isinstance(value, str) else value
             getattr(message, name).extend(_convert(field, item) for item in items)
         elif field.message_type is not None:

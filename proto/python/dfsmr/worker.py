@@ -289,7 +289,7 @@ class Worker:
         elif isinstance(error, _BadResult):
             log.error("%s: %s; its transitions are %s", where, error,
                       self._loop.transitions(task) or "not known")
-            self._loop.give_back(held, f"not a result: {error}")
+            self._loop.give_back(held, f"not a result: {error}", refused=True)
         else:
             if not isinstance(error, (Retry, Fail)):
                 log.warning("%s failed", where, exc_info=error)

@@ -171,3 +171,39 @@ def test_a_worker_in_a_loop_of_ones_own():
         client.start("m", id="i")
         asyncio.run(main(server.address))
         assert client.get("i").outputs["a"] == '{"loop":true}'
+
+
+def test_a_list_is_told_from_one_value_by_any_protobuf():
+    class Old:
+        LABEL_REPEATED = 3
+        label = 3
+
+    class New:  # has no label
+        is_repeated = True
+
+    assert _messages.is_repeated(Old()) and _messages.is_repeated(New())
+    Old.label, New.is_repeated = 1, False
+    assert not _messages.is_repeated(Old()) and not _messages.is_repeated(New())
+
+
+def test_secrets_and_keys_take_what_they_need_in_order():
+    given = {}
+
+    class Calls(dfsmr.Client):
+        def _unary(self, service, method, fields, timeout):
+            given[method] = {name: value for name, value in fields.items() if value is not None}
+
+    client = Calls("127.0.0.1:1")
+    client.put_secret("db", b"value")
+    client.delete_secret("db")
+    client.resolve_secrets("i", "c", [{"name": "db"}])
+    client.add_trusted_key("ann", "ssh-ed25519 AAAA")
+    client.revoke_trusted_key("ann")
+    client.sign_package("etl", "1.4.0", "signature")
+    assert given == {
+        "PutSecret": {"name": "db", "value": b"value"},
+        "DeleteSecret": {"name": "db"},
+        "ResolveSecrets": {"instance": "i", "claim": "c", "secrets": [{"name": "db"}]},
+        "AddTrustedKey": {"name": "ann", "public_key": "ssh-ed25519 AAAA"},
+        "RevokeTrustedKey": {"key": "ann"},
+        "SignPackage": {"package": "etl", "version": "1.4.0", "signature": "signature"}}

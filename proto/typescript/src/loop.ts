@@ -343,7 +343,7 @@ export class Loop {
       this.forget(held);
     } else {  // No such transition: the message lists those that there are.
       this.options.logger.error(`the report "${held.report?.transition}" of ${held.task.instance} was refused: ${error.message}`);
-      this.giveBack(held, held.report?.error || error.message);
+      this.giveBack(held, held.report?.error || error.message, true);
     }
   }
 
@@ -393,7 +393,7 @@ export class Loop {
     held.report = { ...report, instance: task.instance, claim: task.claim };
     if (sizeOf(held.report) > LARGEST) {
       this.options.logger.error(`a report of ${task.instance} is larger than a message`);
-      return this.giveBack(held, "its report was too large");
+      return this.giveBack(held, "its report was too large", true);
     }
     held.state = "reported";
     this.reports.push(held);
@@ -408,7 +408,7 @@ export class Loop {
       const { machine, node, instance } = held.task;
       void this.transitions(held.task).then((known) => {
         this.options.logger.error(`${machine}/${node} of ${instance}: ${String(error)}; its transitions are ${known}`);
-        this.giveBack(held, `not a result: ${String(error)}`);
+        this.giveBack(held, `not a result: ${String(error)}`, true);
       });
       return undefined;
     }
@@ -428,8 +428,9 @@ export class Loop {
     return answer;
   }
 
-  /** What runs at most once has begun, and stays. */
-  private giveBack(held: Held, reason: string): void {
+  /** What runs at most once has begun, and stays. `refused`: this worker would only fail again, so for
+   * a minute it is not offered that node. */
+  private giveBack(held: Held, reason: string, refused = false): void {
     if (!this.forget(held)) return;
     if (held.atMostOnce) {
       this.options.logger.error(`${held.task.instance} runs at most once and cannot be given back (${reason}): an operator has to look at it`);
@@ -438,7 +439,7 @@ export class Loop {
       return;
     }
     this.options.count("given_back", 1);
-    this.returnIt(held, reason, false);
+    this.returnIt(held, reason, refused);
   }
 
   private returnIt({ task: { namespace, instance, claim } }: Held, reason: string, refused: boolean): void {

@@ -51,7 +51,7 @@ class Shop : public World {
     row.workers.push_back({"all", {"*"}, requires_, {}, {}});
     return Do([&](Engine& e) {
       row.upload = e.packages().BeginUpload("ns");
-      e.packages().PutPiece("ns", row.upload, 0, yaml);
+      (void)e.packages().PutPiece("ns", row.upload, 0, yaml);
       e.packages().PutText("ns", row.upload, "all.yaml", yaml);
       row.pieces = 1;
       return e.packages().Finish(row, {});
@@ -509,6 +509,36 @@ TEST_CASE("a candidate takes its share of the starts by name, and all that name 
   CHECK(shop.PackageOf("before") == "2.0.0");
 }
 
+TEST_CASE("to activate the active version ends its candidate") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "b")));
+  shop.Activate("1.0.0");
+  CHECK(!shop.Activate("1.0.0").changed);
+  shop.Activate("2.0.0", 5'000);
+  CHECK(shop.Try({.version = "1.0.0", .validate_only = true})->changed);
+  CHECK(shop.Standing("2.0.0").state == PackageStanding::State::kCandidate);
+  CHECK(shop.Activate("1.0.0").changed);
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  CHECK(shop.Standing("2.0.0").state == PackageStanding::State::kIdle);
+  CHECK(shop.Standing("1.0.0").state == PackageStanding::State::kActive);
+  shop.Start("p.m", "i");
+  CHECK(shop.PackageOf("i") == "1.0.0");
+  CHECK(!shop.Activate("1.0.0").changed);
+}
+
+TEST_CASE("who keeps a package from being retired is told with all that it names") {
+  Shop shop;
+  REQUIRE(shop.Put("1.0.0", MachineM("continue", "a") + "action: act\n---\n"));
+  shop.Activate("1.0.0");
+  shop.Define("plan: outer\nflow: [{step: a, action: p.act}, {step: m, spawn: {machine: p.m}}]");
+  const auto refused = shop.Deactivate();
+  REQUIRE(!refused);
+  CHECK(refused.error().reason == Reason::kPackageInUse);
+  CHECK(refused.error().message.find("'outer' names 'p.act', 'p.m'") != std::string::npos);
+}
+
 TEST_CASE("a pinned plan takes the documents of its own version") {
   Shop shop;
   const std::string plan =
@@ -568,7 +598,7 @@ TEST_CASE("an upload that breaks leaves nothing") {
   Shop shop;
   shop.Do([](Engine& e) {
     const auto upload = e.packages().BeginUpload("ns");
-    e.packages().PutPiece("ns", upload, 0, "bytes");
+    (void)e.packages().PutPiece("ns", upload, 0, "bytes");
     e.packages().PutText("ns", upload, "a.yaml", "text");
     return true;
   });
@@ -577,6 +607,43 @@ TEST_CASE("an upload that breaks leaves nothing") {
   shop.Drain();
   CHECK(shop.RowsOf('\x43').empty());
   CHECK(shop.RowsOf('\x44').empty());
+}
+
+TEST_CASE("an archive comes only where the disk has room for it and for those on their way") {
+  Shop shop;
+  std::optional<uint64_t> spare = 100;
+  Packages& packages = shop.engine().packages();
+  packages.LookForRoom([&spare] { return spare; });
+  CHECK(packages.HasRoom(100));
+  REQUIRE(!packages.HasRoom(101));
+  CHECK(packages.HasRoom(101).error().reason == Reason::kDiskFull);
+  rows::UploadId upload;
+  shop.Do([&](Engine& e) {
+    upload = e.packages().BeginUpload("ns", 60);
+    return true;
+  });
+  CHECK(packages.HasRoom(40));
+  CHECK(!packages.HasRoom(41));
+  // What has come is on the disk, and no longer to come.
+  CHECK(shop.Do([&](Engine& e) {
+    return e.packages().PutPiece("ns", upload, 0, std::string(20, 'x'));
+  }));
+  CHECK(packages.HasRoom(60));
+  shop.engine().SetRoom(Room::kScarce);
+  CHECK(packages.HasRoom(1).error().reason == Reason::kDiskFull);
+  const auto piece =
+      shop.Do([&](Engine& e) { return e.packages().PutPiece("ns", upload, 1, "bytes"); });
+  REQUIRE(!piece);
+  CHECK(piece.error().reason == Reason::kDiskFull);
+  CHECK(shop.RowsOf('\x43').size() == 1);
+  shop.engine().SetRoom(Room::kAmple);
+  shop.Do([&](Engine& e) {
+    e.packages().Abandon("ns", upload);
+    return true;
+  });
+  CHECK(packages.HasRoom(100));
+  spare.reset();
+  CHECK(packages.HasRoom(uint64_t{1} << 40));
 }
 
 TEST_CASE("a schedule lives with the active version, and keeps its state") {
@@ -656,7 +723,7 @@ TEST_CASE("a namespace that is deleted takes its packages along") {
   rows::UploadId upload;
   shop.Do([&](Engine& e) {
     upload = e.packages().BeginUpload("ns");
-    e.packages().PutPiece("ns", upload, 0, "bytes");
+    (void)e.packages().PutPiece("ns", upload, 0, "bytes");
     return true;
   });
   REQUIRE(shop.Do([](Engine& e) { return e.Delete("ns", 0s, "ann"); }));
@@ -674,7 +741,7 @@ TEST_CASE("a namespace that is deleted takes its packages along") {
   row.digest = "sha256:3";
   row.upload = upload;
   const auto late = shop.Do([&](Engine& e) {
-    e.packages().PutPiece("ns", upload, 1, "bytes");
+    (void)e.packages().PutPiece("ns", upload, 1, "bytes");
     return e.packages().Finish(row, {});
   });
   REQUIRE(!late);

@@ -42,5 +42,14 @@ TEST_CASE("what can be done without goes before room is scarce") {
   CHECK(!NearlyScarce(0, 0));
 }
 
+TEST_CASE("what may come is what is free beside the reserve and the store's own work") {
+  CHECK(SpareRoom(100, 20, 30) == 50);
+  CHECK(SpareRoom(50, 20, 30) == 0);
+  CHECK(SpareRoom(10, 20, 30) == 0);
+  CHECK(!SpareRoom("/", 0, 30));
+  CHECK(!SpareRoom("/no/such/folder", 20, 30));
+  CHECK(*SpareRoom("/", uint64_t{1} << 62, 30) == 0);
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -97,6 +97,8 @@ TEST_CASE("what is wrong with a manifest is said with its place") {
        "'a.*'}}\n",
        "'a.*' is served by a, too"},
       {"- etl\n", "a manifest is a map"},
+      {"", "package.yaml:1:1: .: it is empty; it needs at least 'package: NAME'"},
+      {"# nothing\n", "it is empty; it needs at least 'package: NAME'"},
       {"package: etl\nversion: 1.4.0\n---\na: b\n", "one document"},
   };
   for (const auto& [text, message] : kBad) {

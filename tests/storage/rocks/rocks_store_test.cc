@@ -544,6 +544,40 @@ TEST_CASE("after a failed write nothing more is written until a restart") {
   CHECK(CountBatches(*MustOpen(folder / "store")) == 10);
 }
 
+uint64_t BytesIn(const fs::path& folder) {
+  uint64_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::error_code gone;
+    const uint64_t size = entry.file_size(gone);
+    if (!gone) bytes += size;
+  }
+  return bytes;
+}
+
+TEST_CASE("a range that is deleted is soon gone from the disk, too") {
+  const TemporaryFolder folder;
+  const auto store = MustOpen(folder / "store");
+  const auto epoch = store->Acquire(1);
+  REQUIRE(epoch);
+  std::mt19937 random(1);
+  std::string bytes(1 << 20, '\0');
+  for (int piece = 0; piece < 20; ++piece) {
+    std::ranges::generate(bytes, [&random] { return static_cast<char>(random()); });
+    Batch batch;
+    batch.Put(RowKey(piece, 'a'), bytes);
+    REQUIRE(store->Write(1, *epoch, batch));
+  }
+  CHECK(BytesIn(folder / "store") > 20u << 20);
+  Batch batch;
+  batch.DeleteRange(RowKey(0, 'a'), RowKey(20, 'a'));
+  REQUIRE(store->Write(1, *epoch, batch));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (BytesIn(folder / "store") > 2u << 20 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::yield();
+  }
+  CHECK(BytesIn(folder / "store") < 2u << 20);
+}
+
 TEST_CASE("a store tells about how large the rows of each kind are, and how long it synced") {
   const TemporaryFolder folder;
   const auto store = MustOpen(folder / "store");

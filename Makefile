@@ -4,6 +4,7 @@
 # make clients  builds the libraries for Python, Go and TypeScript into build/clients, and tests them
 # make clients_long  the same at length: ROUNDS=60 kills, and their throughput
 # make console  builds the pages of dsrv/console/src into dsrv/console/dist; console-check compares, and tests them
+# make console_figures  measures the pages in a browser, with INSTANCES=1000000 in a store that is kept
 # make deb      builds the Debian packages into build-release; make deb_test installs, upgrades and purges them
 # make fuzz     looks for inputs that break the code: TARGET=name, SECONDS=n for each target
 # make tsan     looks for data races in the engine, the loop and the feed
@@ -16,7 +17,7 @@
 # make crash    kills a server ROUNDS=300 times under load, and audits it
 # make overload ten times the load, and clients that misbehave; make soak: MINUTES=60 at 70 % of it
 # Those that need more than a compiler install the Debian packages that are missing (make deps).
-.PHONY: programs deps test_deps demo test unit e2e console console-check clients clients_long deb deb_test chaos chaos_program crash overload soak bench sim mutants oracle cluster_demo cluster-demo clusterlong asan tsan tidy fuzz format clean
+.PHONY: programs deps test_deps demo test unit e2e console console-check console_figures clients clients_long deb deb_test chaos chaos_program crash overload soak bench sim mutants oracle cluster_demo cluster-demo clusterlong asan tsan tidy fuzz format clean
 .NOTPARALLEL:
 
 programs: build/build.ninja
@@ -51,6 +52,11 @@ console:
 # Without npm it is skipped with a line, except where DFSMR_CONSOLE is set, as in .ci/run.
 console-check:
 	dsrv/console/check
+
+# HEAP_MINUTES=60 measures an hour of the live overview, which else is extrapolated from two minutes.
+console_figures: deps programs
+	dsrv/console/check install
+	node tests/bench/console/figures.mjs --instances $(or $(INSTANCES),1000000) --heap-minutes $(or $(HEAP_MINUTES),2)
 
 # A language whose tools are missing is skipped, except where DFSMR_ALL_CLIENTS is set, as in .ci/run.
 CLIENTS = /usr/bin/python3 -m pytest tests/clients -q

@@ -41,9 +41,13 @@ export async function eventually(what, check) {
 
 export class Server {
   // Serves the pages of the folder, so that a test never sees those of an earlier build.
-  static async start(...flags) {
+  static start(...flags) {
+    return Server.in(fs.mkdtempSync(path.join(os.tmpdir(), "dfsmr-console-")), ...flags);
+  }
+
+  static async in(folder, ...flags) {
     const server = new Server();
-    server.folder = fs.mkdtempSync(path.join(os.tmpdir(), "dfsmr-console-"));
+    server.folder = folder;
     server.flags = flags;
     await server.run();
     return server;
@@ -69,9 +73,11 @@ export class Server {
         const found = /http=\S*:(\d+)/.exec(this.log);
         if (found) resolve(Number(found[1]));
       });
+      this.process.on("error", reject);
       this.process.on("exit", (code) => reject(new Error(`dsrv ended with ${code}:\n${this.log}`)));
     });
     this.base = `http://localhost:${this.port}`;
+    this.address = `localhost:${/ port=(\d+)/.exec(this.log)[1]}`; // of gRPC
   }
 
   async call(method, request = {}, { service = "RunnerService", token } = {}) {
@@ -118,10 +124,10 @@ export class Server {
     return task;
   }
 
-  async kill() {
+  async kill(signal = "SIGKILL") {
     this.process.removeAllListeners("exit");
     const ended = new Promise((resolve) => this.process.once("exit", resolve));
-    this.process.kill("SIGKILL");
+    this.process.kill(signal);
     await ended;
   }
 

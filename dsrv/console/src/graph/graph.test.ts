@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { compare, edgeKey } from "./compare";
 import { grouped, MOST } from "./groups";
-import { graphOfNodes, graphOfRows, merged, type Graph } from "./model";
+import { graphOfLevels, graphOfNodes, graphOfRows, merged, type Graph } from "./model";
 import { place } from "./place";
 import { curve, outline } from "./shapes";
 
@@ -156,4 +156,36 @@ test("two versions are compared as one graph", () => {
   );
   const counted = compare([{ id: "a", stats: { ready: "1" } }], [{ id: "a", stats: { ready: "2" } }]);
   assert.equal(counted.boxes.get("a"), "same");
+});
+
+test("what lies in a group that was opened hangs on its box, as far as it is drawn", () => {
+  const levels = [
+    { under: "", rows: [{ path: "a", step: {}, steps: "1" }, { path: "g", steps: "3", after: ["a"] }] },
+    {
+      under: "g",
+      rows: ["g.0", "g.1", "g.2"].map((path) => ({
+        path,
+        step: {},
+        after: path === "g.1" ? ["g.0"] : [],
+      })),
+    },
+  ];
+  const graph = graphOfLevels(levels, 4);
+  assert.deepEqual(
+    graph.boxes.map((box) => [box.id, box.start]),
+    [
+      ["a", true],
+      ["g", false],
+      ["g.0", false],
+      ["g.1", false],
+    ],
+  );
+  assert.deepEqual(
+    graph.edges.map(({ from, to }) => [from, to]),
+    [
+      ["a", "g"],
+      ["g.0", "g.1"],
+      ["g", "g.0"],
+    ],
+  );
 });

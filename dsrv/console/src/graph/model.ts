@@ -72,6 +72,30 @@ export function graphOfSteps(steps: StepJson[]): Graph {
   };
 }
 
+export interface Level {
+  under: string;
+  rows: StepRowJson[];
+}
+
+// Levels of a plan, the top one first, and at most so many boxes: what lies in a group that was opened
+// hangs on its box.
+export function graphOfLevels(levels: Level[], most: number): Graph {
+  const parts = levels.map(({ rows }) => graphOfRows(rows));
+  const inside = levels.flatMap(({ under, rows }) =>
+    rows
+      .filter((row) => under !== "" && !(row.after ?? []).length)
+      .map((row) => ({ from: under, to: row.path!, label: "" })),
+  );
+  const boxes = parts
+    .flatMap((part, i) =>
+      levels[i]!.under === "" ? part.boxes : part.boxes.map((box) => ({ ...box, start: false })),
+    )
+    .slice(0, most);
+  const drawn = new Set(boxes.map((box) => box.id));
+  const edges = [...parts.flatMap((part) => part.edges), ...inside];
+  return { boxes, edges: edges.filter((edge) => drawn.has(edge.from) && drawn.has(edge.to)) };
+}
+
 // One level of a plan's steps: groups are boxes that open.
 export function graphOfRows(rows: StepRowJson[]): Graph {
   const known = new Set(rows.map((row) => row.path));

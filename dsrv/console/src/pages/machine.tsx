@@ -2,7 +2,7 @@
 import { useMemo, useState } from "preact/hooks";
 import type { ChangeJson, MachineJson, NodeJson } from "../api/types";
 import { grouped } from "../graph/groups";
-import { graphOfNodes, graphOfSteps, type Box } from "../graph/model";
+import { graphOfNodes, graphOfSteps, type Box, type Graph } from "../graph/model";
 import { Do } from "../parts/act";
 import { Empty, Facts, Head, Panel, Tabs, tabOf, type Tab } from "../parts/bits";
 import { GraphView, Legend, type Move, type Seen } from "../parts/graph";
@@ -158,7 +158,6 @@ function seenOf(node: NodeJson | undefined): Seen {
 
 function LiveGraph({ machine }: { machine: MachineJson }) {
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  const moves = useMoves(machine.id!);
   const flow = machine.kind === "plan" && query.value.get("as") !== "nodes";
   const chosen = query.value.get("node") ?? undefined;
   const nodes = (machine.nodes ?? []).filter((node) => node.kind !== "system");
@@ -203,12 +202,11 @@ function LiveGraph({ machine }: { machine: MachineJson }) {
           </p>
         )}
         <div>
-          <GraphView
+          <MovingGraph
+            machine={machine.id!}
             graph={graph}
-            name={`The graph of ${machine.id}`}
             chosen={chosen}
             choose={choose}
-            moves={moves}
             seen={(box) => seenOf(byId.get(box.id))}
           />
           <Legend states={["READY", "CLAIMED", "WAITING", "HELD"]} />
@@ -227,6 +225,20 @@ function LiveGraph({ machine }: { machine: MachineJson }) {
       {chosen && <NodeDetails machine={machine} node={byId.get(chosen)} />}
     </div>
   );
+}
+
+// Of its own, so that what moves draws nothing else anew.
+function MovingGraph({
+  machine,
+  ...props
+}: {
+  machine: string;
+  graph: Graph;
+  chosen?: string;
+  choose: (box: Box) => void;
+  seen: (box: Box) => Seen;
+}) {
+  return <GraphView {...props} name={`The graph of ${machine}`} moves={useMoves(machine)} />;
 }
 
 function nodeColumns(machine: MachineJson): Column<NodeJson>[] {

@@ -1,4 +1,5 @@
 // A box of a graph, and the line between two.
+import { useMemo, useRef } from "preact/hooks";
 import type { Box, Edge } from "../graph/model";
 import { inner, outline } from "../graph/shapes";
 import { clean, short } from "../text/clean";
@@ -26,19 +27,21 @@ export function titleOf(box: Box): string {
   return short(box.title ?? box.id, 26);
 }
 
-export function EdgeLine({
-  edge,
-  path,
-  label,
-  passed,
-  tone,
-}: {
+interface LineProps {
   edge: Edge;
   path: string;
   label?: { x: number; y: number };
   passed?: number;
   tone?: string;
-}) {
+}
+
+// Counts come every second, and of 650 lines hardly one has changed: the others stay as they are.
+export function EdgeLine(props: LineProps) {
+  const { edge, path, label, passed, tone } = props;
+  return useMemo(() => <Line {...props} />, [edge, path, label, passed, tone]);
+}
+
+function Line({ edge, path, label, passed, tone }: LineProps) {
   const style = ["edge", passed ? "passed" : passed === 0 ? "faint" : "", tone ?? ""].join(" ").trim();
   const text = `${short(edge.label, 22)}${passed && passed > 1 ? ` ×${count(passed)}` : ""}`;
   return (
@@ -76,19 +79,27 @@ function saidOf(box: Box, seen: Seen): string {
     .join(", ");
 }
 
-export function BoxShape({
-  box,
-  place,
-  seen,
-  chosen,
-  choose,
-}: {
+interface ShapeProps {
   box: Box;
   place: { x: number; y: number; width: number; height: number };
   seen: Seen;
   chosen: boolean;
   choose?: (box: Box) => void;
-}) {
+}
+
+// As the lines.
+export function BoxShape(props: ShapeProps) {
+  const { box, place, seen, chosen } = props;
+  const latest = useRef(props.choose);
+  latest.current = props.choose;
+  const choose = props.choose && ((one: Box) => latest.current?.(one));
+  return useMemo(
+    () => <Shape {...props} choose={choose} />,
+    [box, place, JSON.stringify(seen), chosen, !choose],
+  );
+}
+
+function Shape({ box, place, seen, chosen, choose }: ShapeProps) {
   const second = inner(box, place);
   const style = [
     "box",

@@ -1,8 +1,10 @@
 // Numbers, durations and times in words.
 import type { Times } from "../state/settings";
 
+const NUMBERS = new Intl.NumberFormat("en", { maximumFractionDigits: 0 }); // made once: that is slow
+
 export function count(value: string | number | undefined): string {
-  return Number(value ?? 0).toLocaleString("en", { maximumFractionDigits: 0 });
+  return NUMBERS.format(Number(value ?? 0));
 }
 
 export function plural(value: string | number | undefined, one: string, many = `${one}s`): string {

@@ -13,6 +13,7 @@ import { namespace, query, setQuery } from "../../state/route";
 import { count, word } from "../../text/words";
 import { passedOf } from "./bars";
 import type { Shown } from "./index";
+import { LevelsGraph, useLarge } from "./levels";
 import { NodePanel } from "./node";
 import { useRecords } from "./records";
 
@@ -73,6 +74,12 @@ function useParts(shown: Shown) {
 }
 
 export function GraphTab(shown: Shown) {
+  const { large, ...asked } = useLarge(shown.followed.instance.id!, shown.plan);
+  if (large === undefined) return <Waiting on={asked} />;
+  return large ? <LevelsGraph {...shown} top={asked.data} /> : <WholeGraph {...shown} />;
+}
+
+function WholeGraph(shown: Shown) {
   const one = shown.followed.instance;
   const loaded = useParts(shown);
   const records = useRecords(shown.followed);

@@ -3,7 +3,7 @@ import { call } from "../../api/call";
 import type { Step_StateJson, StepRowJson } from "../../api/types";
 import { graphOfRows, type Box } from "../../graph/model";
 import { Empty, Panel, Waiting } from "../../parts/bits";
-import { GraphView } from "../../parts/graph";
+import { GraphView, type Seen } from "../../parts/graph";
 import { List, type Column } from "../../parts/list";
 import { Bar, Id, Link, Mark, None, State, Text, Time, Took } from "../../parts/text";
 import { usePages } from "../../state/pages";
@@ -38,6 +38,24 @@ function Counts({ of }: { of: Record<string, string> | undefined }) {
       ))}
     </span>
   );
+}
+
+// How a row's box looks.
+export function seenOfRow(row: StepRowJson): Seen {
+  const own = row.step
+    ? (row.step.state ?? "PENDING")
+    : Number(row.states?.["HELD"] ?? 0) > 0
+      ? "HELD"
+      : undefined;
+  return {
+    tone: own === "PENDING" ? undefined : own,
+    faint: own === "PENDING",
+    badges: row.step
+      ? [{ state: own!, text: word(own) }]
+      : STATES.filter((one) => Number(row.states?.[one] ?? 0) > 0)
+          .slice(0, 3)
+          .map((one) => ({ state: one, text: count(row.states![one]) })),
+  };
 }
 
 export const STEP_COLUMNS: Column<StepRowJson>[] = [
@@ -176,19 +194,7 @@ export function StepsTab(shown: Shown) {
             name={`Steps of ${id}`}
             chosen={node}
             choose={choose}
-            seen={(box) => {
-              const row = rows.find((some) => some.path === box.id)!;
-              const own = row.step?.state ?? (Number(row.states?.["HELD"] ?? 0) > 0 ? "HELD" : undefined);
-              return {
-                tone: own === "PENDING" ? undefined : own,
-                faint: own === "PENDING",
-                badges: row.step
-                  ? [{ state: own ?? "PENDING", text: word(own ?? "PENDING") }]
-                  : STATES.filter((one) => Number(row.states?.[one] ?? 0) > 0)
-                      .slice(0, 3)
-                      .map((one) => ({ state: one, text: count(row.states![one]) })),
-              };
-            }}
+            seen={(box) => seenOfRow(rows.find((some) => some.path === box.id)!)}
           />
         )}
         {rows && (

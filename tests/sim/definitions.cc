@@ -290,6 +290,18 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
   return text + "  end: {final: true}\n";
 }
 
+std::string BusyMachine(Random& random, const std::string& id, const std::string& strategy) {
+  std::string text = "id: " + id + "\nupgrade_strategy: " + strategy +
+                     "\nnodes:\n  n0:\n    start: true\n    timeout: " +
+                     random.Of<std::string>({"95.0", "90.0", "75.0", "50.0"}) +
+                     "\n    timeout_initial: " + random.Of<std::string>({"2s", "5s", "20s"}) + "\n";
+  if (random.Chance(30)) text += "    timeout_max: 8s\n";
+  if (random.Chance(30)) text += "    timeout_min: 1s\n";
+  return text +
+         "    transitions: {ok: end, back: n0, fail: broken}\n"
+         "  broken: {final: true, result: error}\n  end: {final: true}\n";
+}
+
 std::string RandomPlan(Random& random, const std::string& id, const std::string& strategy,
                        bool keys, bool sections) {
   std::string text = "plan: " + id + "\nupgrade_strategy: " + strategy + "\n";

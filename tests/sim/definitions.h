@@ -12,6 +12,9 @@ namespace dfsmr {
 std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy,
                           Random* limits = nullptr);
 
+// Of one node that is done over and over, so that how long it takes is learned.
+std::string BusyMachine(Random& random, const std::string& id, const std::string& strategy);
+
 // With `keys` it may want a singleton. With `sections`, which hold no planners, it may have some.
 std::string RandomPlan(Random& random, const std::string& id, const std::string& strategy,
                        bool keys, bool sections);

@@ -42,6 +42,8 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
       groups_(of_groups_.Chance(40)),
       of_dry_(seed * 3 + 1),
       dry_(of_dry_.Chance(35)),
+      of_times_(seed * 7 + 3),
+      busy_(of_times_.Chance(5)),
       of_resumes_(seed * 5 + 2),
       resumes_(of_resumes_.Chance(50)),
       of_limits_(~seed * 3),
@@ -49,8 +51,8 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
       trace_(trace),
       on_([this] {
         const size_t mix = random_.Below(10);
-        machines_ = mix < 6;
-        plans_ = mix >= 5;
+        machines_ = mix < 6 || busy_;
+        plans_ = mix >= 5 && !busy_;
         std::set<Fault> on;
         for (size_t i = 0; i < static_cast<size_t>(Fault::kLimits); ++i) {
           if (random_.Chance(50)) on.insert(static_cast<Fault>(i));
@@ -71,6 +73,7 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
   steps_ = static_cast<int>(length < 80   ? 10 + random_.Below(30)
                             : length < 99 ? 50 + random_.Below(70)
                                           : 300);
+  if (busy_) steps_ = 300;
   if (On(Fault::kEviction)) Hit(Fault::kEviction);
   if (plans_ && On(Fault::kPortions)) Hit(Fault::kPortions);
   world_.KeepJobs(On(Fault::kOffload));
@@ -84,8 +87,7 @@ void Sim::DefineAll() {
   if (plans_) source_ = Everything(random_, plan_keys_, On(Fault::kPlanner));
   for (int i = 0; machines_ && i < 3; ++i) {
     if (!source_.empty()) source_ += "\n---\n";
-    source_ += RandomMachine(random_, "m" + std::to_string(i), "continue",
-                             limits_ ? &of_limits_ : nullptr);
+    source_ += MachineText("m" + std::to_string(i), "continue");
   }
   singletons_ = limits_ || source_.find("singleton") != std::string::npos ||
                 source_.find("limit") != std::string::npos;
@@ -94,6 +96,14 @@ void Sim::DefineAll() {
   auto defined = Do([&](Asked& engine) { return engine.Define(std::move(machines)); });
   Expect(defined.has_value(),
          "the definitions were refused: " + (defined ? "" : defined.error().message));
+}
+
+std::string Sim::MachineText(const std::string& id, const std::string& strategy) {
+  const bool kept = On(Fault::kRetention) && of_times_.Chance(30);
+  const std::string retention =
+      kept ? "retention: " + std::to_string(1 + of_times_.Below(40)) + "s\n" : "";
+  if (busy_) return retention + BusyMachine(of_times_, id, strategy);
+  return retention + RandomMachine(random_, id, strategy, limits_ ? &of_limits_ : nullptr);
 }
 
 std::string Sim::Run() {
@@ -535,6 +545,7 @@ std::string Sim::WordFor(const Task& task) {
     return random_.Of<std::string>({"none", "dfsmr.timeout", "dfsmr.exhausted", "retry", "skip"});
   }
   if (task.phase == "plan") return random_.Chance(80) ? "planned" : "error";
+  if (busy_ && of_times_.Chance(90)) return "back";
   if (task.phase.empty()) {
     return random_.Of<std::string>({"ok", "ok", "ok", "ok", "back", "fail", "error", "error"});
   }
@@ -777,7 +788,7 @@ void Sim::Redefine(Asked& engine) {
   std::string text =
       id.starts_with('p')
           ? RandomPlan(random_, id, strategy, plan_keys_, !On(Fault::kPlanner))
-          : RandomMachine(random_, id, strategy, limits_ ? &of_limits_ : nullptr);
+          : MachineText(id, strategy);
   if (limits_) NumbersChange("");
   if (text.ends_with("---\n")) text.resize(text.size() - 4);
   singletons_ = singletons_ || text.find("singleton") != std::string::npos ||

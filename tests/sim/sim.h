@@ -19,7 +19,7 @@
 #include "tests/sim/faults.h"
 #include "tests/sim/faulty_store.h"
 #include "tests/sim/groups_audit.h"
-#include "tests/sim/model/lockstep.h"
+#include "tests/sim/lockstep.h"
 #include "tests/sim/random.h"
 
 namespace dfsmr {
@@ -53,6 +53,7 @@ class Sim {
   };
 
   // What the seed draws before the run.
+  std::string MachineText(const std::string& id, const std::string& strategy);
   static EngineOptions Options(Random& random, bool few, bool retention, bool portions);
   bool On(Fault fault) const { return on_.contains(fault); }
   bool Draw(Fault fault, int percent) { return On(fault) && random_.Chance(percent); }
@@ -160,6 +161,8 @@ class Sim {
   Random of_dry_;  // of their own, too
   bool dry_ = false;
   uint64_t dry_runs_ = 0;
+  Random of_times_;
+  bool busy_ = false;  // one node is done over and over
   Random of_resumes_;
   bool resumes_ = false;
   bool crash_soon_ = false;  // what was asked for is not done yet

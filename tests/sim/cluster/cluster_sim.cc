@@ -85,7 +85,8 @@ ClusterSim::ClusterSim(uint64_t seed, bool trace)
                .servers = {},
                .wrong = [this](const std::string& what) { Wrong(what); },
                .note = [this](const std::string& what) { Note(what); },
-               .hits = {}} {
+               .hits = {},
+               .commits = 0} {
   Plan();
 }
 
@@ -195,6 +196,8 @@ void ClusterSim::Fault() {
   } else if ((dice -= pauses_) < 0) {
     Note(one->id() + " is paused");
     ++cluster_.hits["a server is paused"];
+    const Moment longer = milliseconds(11'000 + random_.Below(15'000));
+    if (random_.Chance(50)) return one->PauseInAnswer(random_.Chance(60) ? longer : some);
     one->Pause(network_.now() + some);
   } else if ((dice -= ends_) < 0) {
     Note(one->id() + " is to end");
@@ -236,12 +239,12 @@ void ClusterSim::Heal() {
   Moment awake = network_.now();
   cluster_.lost_commits = cluster_.lost_renewals = cluster_.stale_reads = 0;
   for (auto& server : cluster_.servers) {
+    server->PauseInAnswer(std::nullopt);
     awake = std::max(awake, server->paused_until());
   }
   Let(awake + seconds(11) - network_.now());  // those that were to end have ended
-  for (auto& server : cluster_.servers) {
-    if (!server->runs()) server->Start();
-  }
+  // Those that have ended come back only then: somebody else has what they had.
+  if (!AnyRunning()) cluster_.servers.front()->Start();
   // What was due by a clock that has gone back since is due when it has come there again.
   const bool leaps = leapt_ != furthest_;
   leapt_ = furthest_;
@@ -250,6 +253,9 @@ void ClusterSim::Heal() {
   for (auto& server : cluster_.servers) serving += server->serves() ? 1 : 0;
   if (Good() && serving != 1) {
     Wrong(std::to_string(serving) + " servers serve the partition 16 s after all was well");
+  }
+  for (auto& server : cluster_.servers) {
+    if (!server->runs()) server->Start();
   }
 }
 
@@ -285,7 +291,15 @@ void ClusterSim::Clients() {
   });
 }
 
+// What is not only read is run once, whoever gets to hear of it.
 void ClusterSim::Ask(Call call) {
+  if (!call.reads_only) {
+    call.run = [this, run = std::move(call.run), ran = std::make_shared<bool>(false)](
+                   const Owner& owner, const Reply& reply) {
+      if (std::exchange(*ran, true)) Wrong("a call that may be done is done again");
+      run(owner, reply);
+    };
+  }
   auto asked = std::make_shared<const Call>(std::move(call));
   Server* const server = random_.Of(cluster_.servers).get();
   network_.In(network_.Delay(), [server, asked] {

@@ -1,5 +1,7 @@
 #include "tests/sim/cluster/database.h"
 
+#include <algorithm>
+
 #include "storage/rows/feed.h"
 
 namespace dfsmr::cluster_sim {
@@ -21,6 +23,66 @@ std::string Database::AcceptedBy(const std::string& claim) const {
   return found == accepted_.end() ? "" : found->second;
 }
 
+// The roster -------------------------------------------------------------------------------------
+
+bool Database::Alive(const std::string& server) {
+  const auto servers = roster_.Renew("", false, false)->servers;
+  const auto row = std::ranges::find(servers, server, &ServerRow::id);
+  return row != servers.end() && !row->dead;
+}
+
+Result<Ok> Database::Join(const ServerRow& self, const std::vector<std::string>& before,
+                          Moment now) {
+  renewed_[self.id] = now;
+  return roster_.Join(self, before);
+}
+
+Result<Roster::Seen> Database::Renew(const std::string& self, bool reached, bool leaving,
+                                     Moment now) {
+  auto seen = roster_.Renew(self, reached, leaving);
+  if (seen && seen->alive) renewed_[self] = now;
+  return seen;
+}
+
+bool Database::HasLease(const std::string& server, Moment now) const {
+  const auto renewed = renewed_.find(server);
+  return renewed != renewed_.end() && now < renewed->second + kLease;
+}
+
+Result<bool> Database::Bury(const std::string& server, Moment now) {
+  const bool alive = Alive(server);
+  auto buried = roster_.Bury(server);
+  Expect(!alive || !buried || !*buried || !HasLease(server, now),
+         "server " + server + " is buried while its lease is good");
+  return buried;
+}
+
+// Only what is as it was seen, and belongs to nobody who lives.
+Result<std::optional<Holding>> Database::Take(const PartRow& seen, const std::string& self) {
+  const PartRow before = part();
+  const bool lives = Alive(before.owner);
+  auto held = roster_.Take(seen, self);
+  if (!held || !*held) return held;
+  Expect(before.owner == seen.owner && before.held.epoch == seen.held.epoch,
+         self + " takes what " + before.owner + " has taken since it looked");
+  Expect(before.owner == self || !lives, self + " takes the partition from " + before.owner +
+                                             ", which lives");
+  Expect((*held)->epoch > before.held.epoch, "an owner has the epoch of the one before");
+  return held;
+}
+
+Result<bool> Database::Give(Epoch epoch, const std::string& self, const std::string& server) {
+  const PartRow before = part();
+  auto given = roster_.Give(0, epoch, self, server);
+  if (!given || !*given) return given;
+  Expect(before.owner == self && before.held.epoch == epoch,
+         self + " gives what belongs to " + before.owner);
+  Expect(part().held.epoch > epoch, "a partition is given under the epoch that it had");
+  return given;
+}
+
+// Commits ----------------------------------------------------------------------------------------
+
 bool Database::Apply(const Commit& commit) {
   const PartRow part = this->part();
   // A late copy of a commit whose owner has sent it again finds another number.
@@ -36,6 +98,7 @@ bool Database::Apply(const Commit& commit) {
   if (!roster_.Commit(0, as_owner, commit.feed)) return false;
 
   ++commits_;
+  applied_.insert(commit.number);
   Expect(part.owner == commit.server, "commit " + std::to_string(commit.before.seq) +
                                           " is by server " + commit.server +
                                           ", but the partition belongs to " + part.owner);

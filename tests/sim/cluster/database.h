@@ -1,15 +1,16 @@
 // The database that simulated servers share: rows, the fence, and a roster whose clock is set. Each
-// commit is checked as it arrives, by what is known here and not by the servers' word.
+// commit, and each change of the roster, is checked as it arrives, by what is known here and not by
+// the servers' word.
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "dsrv/cluster/moment.h"
 #include "dsrv/engine/types.h"
 #include "fsm/rules/instance.h"
 #include "storage/memory_roster.h"
@@ -19,7 +20,8 @@ namespace dfsmr::cluster_sim {
 
 // A server's commit, as it is on its way.
 struct Commit {
-  std::string server;  // its id
+  uint64_t number = 0;  // of its own, however often it is sent
+  std::string server;   // its id
   Holding before;
   uint64_t feed = 0;  // after it
   std::shared_ptr<const Batch> batch;
@@ -36,10 +38,20 @@ class Database {
   explicit Database(Timestamp now);
 
   MemoryRoster& roster() { return roster_; }
+  // As the roster does it. A lease is good for kLease from when a renewal has arrived, by a clock
+  // that does not leap: `now` of the network.
+  Result<Ok> Join(const ServerRow& self, const std::vector<std::string>& before, Moment now);
+  Result<Roster::Seen> Renew(const std::string& self, bool reached, bool leaving, Moment now);
+  Result<bool> Bury(const std::string& server, Moment now);
+  Result<std::optional<Holding>> Take(const PartRow& seen, const std::string& self);
+  Result<bool> Give(Epoch epoch, const std::string& self, const std::string& server);
+  bool HasLease(const std::string& server, Moment now) const;
   // So many states of before are kept, for reads that are answered by a deposed primary.
   void KeepPasts(size_t most) { most_pasts_ = most; }
   // False: the fence has refused it, and nothing was changed.
   bool Apply(const Commit& commit);
+  // Whether a commit of this number was done, and nobody needs to wonder.
+  bool Applied(uint64_t number) const { return applied_.contains(number); }
   // The partition's row.
   PartRow part();
   const Store& rows() const { return rows_; }
@@ -60,6 +72,7 @@ class Database {
   void Expect(bool good, const std::string& what) {
     if (!good && problem_.empty()) problem_ = what;
   }
+  bool Alive(const std::string& server);
   void Record(const Event& event);
 
   MemoryRoster roster_;
@@ -73,6 +86,8 @@ class Database {
   std::map<std::string, std::string> accepted_;      // claim → transition
   std::set<std::pair<std::string, uint64_t>> left_;  // visits that have ended
   Holding expected_;                                 // the last commit
+  std::set<uint64_t> applied_;                       // commits
+  std::map<std::string, Moment> renewed_;            // by server
   uint64_t commits_ = 0;
   std::string problem_;
 };

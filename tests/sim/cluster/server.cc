@@ -57,6 +57,7 @@ void Server::Start() {
   runs_ = true;
   leaving_ = false;
   paused_until_ = Moment{};
+  pause_in_answer_.reset();
   offset_ = seconds(random.Below(100'000));
   const auto span = static_cast<size_t>(2 * cluster_.pace + 1);
   pace_ = 1'000 - cluster_.pace + static_cast<int64_t>(random.Below(span));
@@ -128,8 +129,12 @@ void Server::Ask(int lost, std::function<Result<T>()> ask, std::function<void(Re
   } else {
     auto result = std::make_shared<std::optional<Result<T>>>();
     auto deliver = Mine([answer, result] { answer(**result); });
-    network.In(there, [this, ask, result, deliver, back = network.Delay()] {
+    network.In(there, [this, ask, result, deliver, back = network.Delay(), process = process_] {
       *result = ask();
+      if (pause_in_answer_ && process == process_) {
+        ++cluster_.hits["a server is paused while an answer is on its way"];
+        Pause(cluster_.network.now() + *std::exchange(pause_in_answer_, std::nullopt));
+      }
       if (cluster_.network.Reaches(number_)) cluster_.network.In(back, deliver);
     });
   }
@@ -140,12 +145,11 @@ void Server::Join() {
   id_ = "s" + std::to_string(number_) + "-" + std::to_string(++starts_);
   member_.reset();
   const Moment sent = Clock();
-  Roster& roster = cluster_.database.roster();
   Ask<Ok>(
       cluster_.lost_renewals,
-      [&roster, row = ServerRow{.id = id_, .address = address_, .version = "sim"},
-       before = Roster::LivingAt(*roster.Renew("", false, false), address_)] {
-        return roster.Join(row, before);
+      [&cluster = cluster_, row = ServerRow{.id = id_, .address = address_, .version = "sim"},
+       before = Roster::LivingAt(*cluster_.database.roster().Renew("", false, false), address_)] {
+        return cluster.database.Join(row, before, cluster.network.now());
       },
       [this, sent](const Result<Ok>& joined) {
         if (!joined) return Join();
@@ -166,11 +170,11 @@ void Server::Look() {
   ++look_number_;
   if (pinged_) member_->NotePing(*pinged_);
   const Moment sent = Clock();
-  Roster& roster = cluster_.database.roster();
   Ask<Roster::Seen>(
       cluster_.lost_renewals,
-      [&roster, id = id_, reached = member_->Reached(sent), leaving = member_->leaving()] {
-        return roster.Renew(id, reached, leaving);
+      [&cluster = cluster_, id = id_, reached = member_->Reached(sent),
+       leaving = member_->leaving()] {
+        return cluster.database.Renew(id, reached, leaving, cluster.network.now());
       },
       [this, sent](const Result<Roster::Seen>& seen) { Looked(seen, sent); });
 }
@@ -216,11 +220,13 @@ void Server::TellAll() {
 
 // One thing after the other, as the keeper's one thread does them.
 void Server::Act(Member::Todo todo, size_t at) {
-  Roster& roster = cluster_.database.roster();
   if (at < todo.bury.size()) {
     const std::string whom = todo.bury[at];
     return Ask<bool>(
-        cluster_.lost_renewals, [&roster, whom] { return roster.Bury(whom); },
+        cluster_.lost_renewals,
+        [&cluster = cluster_, whom] {
+          return cluster.database.Bury(whom, cluster.network.now());
+        },
         [this, todo = std::move(todo), at](const Result<bool>& buried) {
           if (buried && *buried) {
             ++cluster_.hits["a silent server is buried"];
@@ -232,7 +238,8 @@ void Server::Act(Member::Todo todo, size_t at) {
   if (at < todo.bury.size() + todo.take.size()) {
     const PartRow part = todo.take[at - todo.bury.size()];
     return Ask<std::optional<Holding>>(
-        cluster_.lost_renewals, [&roster, part, id = id_] { return roster.Take(part, id); },
+        cluster_.lost_renewals,
+        [&database = cluster_.database, part, id = id_] { return database.Take(part, id); },
         [this, todo = std::move(todo), at](const Result<std::optional<Holding>>& held) {
           if (held && *held) Took(**held);
           Act(todo, at + 1);
@@ -357,11 +364,12 @@ void Server::GiveSoon() {
       !inside_.empty() /*end*/) {
     return;
   }
-  Roster& roster = cluster_.database.roster();
   stopped_ = false;
   Ask<bool>(
       cluster_.lost_renewals,
-      [&roster, epoch = *epoch_, id = id_, to = hand_to_] { return roster.Give(0, epoch, id, to); },
+      [&database = cluster_.database, epoch = *epoch_, id = id_, to = hand_to_] {
+        return database.Give(epoch, id, to);
+      },
       [this, number = holding_](const Result<bool>&) {
         if (number != holding_) return;
         Lose("given to " + hand_to_);
@@ -399,7 +407,7 @@ void Server::Decide() {
   while (!mail_.empty()) {
     const CallPtr call = std::move(mail_.front());
     mail_.pop_front();
-    call->run({*engine_, *changes_, *door_},
+    call->run({id_, giving_ && stopped_, *engine_, *changes_, *door_},
               [this, call](std::function<void()> tell) { Tell(call, std::move(tell)); });
   }
   if (giving_ && !stopped_) {
@@ -441,7 +449,8 @@ void Server::Write(Turn turn) {
       if (n == attempt_) Written(Fate::kDone);
     });
   const Holding& known = door_->known();
-  commit_ = {.server = id_,
+  commit_ = {.number = ++cluster_.commits,
+             .server = id_,
              .before = known,
              .feed = writing_->feed->empty() ? known.feed : writing_->feed->back().last,
              .batch = writing_->batch,
@@ -477,7 +486,16 @@ void Server::Doubt() {
       });
 }
 
+// What became of a commit is what the database knows.
 void Server::Written(Fate fate) {
+  const bool asked = writing_ && !writing_->batch->empty();
+  const bool applied = asked && cluster_.database.Applied(commit_.number);
+  if (asked && fate == Fate::kDone && !applied) {
+    cluster_.wrong("a commit of " + id_ + " counts as done, and is not");
+  }
+  if (asked && fate == Fate::kSuperseded && applied) {
+    cluster_.wrong("a commit of " + id_ + " counts as refused, and is done");
+  }
   switch (fate) {
     case Fate::kDone:
       break;
@@ -573,8 +591,14 @@ void Server::PassOn(const Waiting& waiting, int number) {
                           Await({asked, since});
                         }));
   };
+  // It is for that process, as long as that has the partition.
+  auto run = [this, run = call->run, meant = owner_](const Owner& owner, Reply reply) {
+    if (owner.id != meant) cluster_.wrong("a call to " + meant + " is run by " + owner.id);
+    if (owner.hands_over) cluster_.wrong(owner.id + " runs a call while it hands over");
+    run(owner, std::move(reply));
+  };
   auto passed = std::make_shared<const Call>(
-      Call{.reads_only = call->reads_only, .run = call->run, .done = back});
+      Call{.reads_only = call->reads_only, .run = run, .done = back});
   cluster_.network.In(cluster_.network.Delay(),
                       peer->Mine([peer, passed, at = owner_] { peer->TakePassedOn(passed, at); }));
   // Its deadline.
@@ -615,6 +639,9 @@ void Server::Tell(const CallPtr& call, std::function<void()> tell) {
   const PartRow part = cluster_.database.part();
   if (part.owner != id_ || !epoch_ || part.held.epoch != *epoch_) {
     cluster_.wrong(id_ + " answers, but the partition belongs to " + part.owner);
+  }
+  if (!cluster_.database.HasLease(id_, cluster_.network.now())) {
+    cluster_.wrong(id_ + " answers, and its lease is over");
   }
   call->done(End::kAnswered, std::move(tell));
   GiveSoon();

@@ -28,6 +28,8 @@ enum class End : uint8_t {
 
 // What the owner has to run a call with.
 struct Owner {
+  std::string id;
+  bool hands_over = false;  // and so runs nothing more
   Engine& engine;
   Changes& changes;
   Door& store;
@@ -57,6 +59,7 @@ struct Cluster {
   std::function<void(const std::string& what)> wrong;
   std::function<void(const std::string& what)> note;
   std::map<std::string, uint64_t> hits;
+  uint64_t commits = 0;  // numbers of them
 };
 
 class Server {
@@ -68,6 +71,8 @@ class Server {
   void Start();
   void Kill();
   void Pause(Moment until) { paused_until_ = until; }
+  // While the database has its next renewal or commit: the answer waits for it.
+  void PauseInAnswer(std::optional<Moment> span) { pause_in_answer_ = span; }
   bool runs() const { return runs_; }
   Moment paused_until() const { return paused_until_; }
   bool paused() const { return cluster_.network.now() < paused_until_; }
@@ -154,6 +159,7 @@ class Server {
   bool runs_ = false;
   bool leaving_ = false;
   Moment paused_until_{};
+  std::optional<Moment> pause_in_answer_;
   Moment offset_{};  // of its clock
   int64_t pace_ = 1'000;
 

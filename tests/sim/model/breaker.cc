@@ -4,12 +4,9 @@
 #include "tests/sim/model/model.h"
 
 namespace dfsmr::model {
-namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-}  // namespace
 
 void Model::NoteAttempt(const std::string& machine, Attempt attempt) {
   auto& attempts = attempts_[machine];

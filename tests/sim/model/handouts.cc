@@ -9,13 +9,6 @@ namespace {
 
 constexpr Duration kSlack = std::chrono::milliseconds(10);
 
-const Node& NodeOf(const Machine& machine, const std::string& name) {
-  for (const Node& node : machine.nodes) {
-    if (node.id == name) return node;
-  }
-  return machine.nodes.front();
-}
-
 bool Same(const std::string& wanted, const std::string& is) {
   return wanted.empty() || wanted == is;
 }
@@ -25,7 +18,7 @@ bool Same(const std::string& wanted, const std::string& is) {
 // Agents are written out in the machines that it follows.
 bool Model::Matches(const Wish& wish, const Life& life, const Stand& stand) const {
   const Filter& filter = wish.filter;
-  const Node& node = NodeOf(MachineOf(life), stand.node);
+  const Node& node = NodeAt(life, stand);
   const RunsOn& runs_on = node.settings->runs_on;
   for (const std::string& word : runs_on.capabilities) {
     if (std::ranges::count(filter.capabilities, word) == 0) return false;
@@ -47,7 +40,7 @@ bool Model::MayHandOut(const Life& life, const Stand& stand) const {
 
 // Node priority and instance priority add up.
 int64_t Model::PriorityOf(const Life& life, const Stand& stand) const {
-  return int64_t{NodeOf(MachineOf(life), stand.node).settings->priority} + life.priority;
+  return int64_t{NodeAt(life, stand).settings->priority} + life.priority;
 }
 
 void Model::CheckOrder(const Task& task, const Life& given, const Stand& stand, const Wish& wish) {
@@ -67,21 +60,21 @@ void Model::CheckOrder(const Task& task, const Life& given, const Stand& stand, 
   }
 }
 
-// A fixed timeout is what it says; a percentile stays within its bounds.
+// A fixed timeout is what it says, and a percentile what the attempts so far give.
 void Model::CheckDeadline(const Task& task, const Life& life, const Stand& stand) {
-  const TimeoutPolicy& policy = NodeOf(MachineOf(life), stand.node).settings->timeout;
+  const TimeoutPolicy& policy = NodeAt(life, stand).settings->timeout;
   if (policy.AtMostOnce()) {
     return Expect(task.deadline == kNever, "work that runs at most once has a deadline");
   }
-  Duration least = policy.min, most = policy.max;
-  if (policy.strategy == TimeoutPolicy::Strategy::kFixed) {
-    least = most = Duration(static_cast<int64_t>(policy.value * 1e6));
-  }
+  if (!Followed(life.machine)) return;
+  const auto may = durations_.Timeout(life.machine, stand.node, policy, stand.TimedOutBefore(),
+                                      {0, ClaimsAt(life.machine, stand.node) + 1});
   // It may have been claimed in another pass of the turn.
   constexpr Duration kPasses = std::chrono::milliseconds(200);
-  Expect(task.deadline >= now_ + least - kPasses && task.deadline <= now_ + most + kPasses,
+  Expect(task.deadline >= now_ + may.from - kPasses && task.deadline <= now_ + may.to + kPasses,
          "the deadline of " + task.instance + " at " + task.node + " is not its node's: " +
-             std::to_string(Micros(task.deadline) - Micros(now_)) + " us from now");
+             std::to_string(Micros(task.deadline) - Micros(now_)) + " us from now instead of " +
+             std::to_string(may.from.count()) + " to " + std::to_string(may.to.count()));
 }
 
 void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
@@ -103,7 +96,7 @@ void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
                     std::to_string(task.visit) + ", where it is not ready");
   if (!ready) return;
   Stand& stand = at->second;
-  const Node& node = NodeOf(MachineOf(life), stand.node);
+  const Node& node = NodeAt(life, stand);
   Expect(task.node == stand.node && task.machine == life.machine && task.version == life.version &&
              task.action == node.settings->action && task.queue == node.settings->queue,
          "a task of " + task.instance + " says another node, machine, version, action or queue");
@@ -122,6 +115,7 @@ void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
   claim.id = task.claim_id;
   claim.deadline = task.deadline;
   claim.stream = stream;
+  claim.worker = wish.worker;
   NoteAttempt(life.machine, {claim.id, now_, stand.TimedOutBefore(), false});
   RulesOf(life).Claim(stand, claim);
   Match(life);
@@ -200,7 +194,7 @@ void Model::Close(uint64_t waiter) {
         if (!claim.Live() || claim.stream != waiter) continue;
         MoveOn(life);
         if (!life.stands.contains(visit)) break;
-        if (NodeOf(MachineOf(life), stand.node).AtMostOnce()) continue;
+        if (NodeAt(life, stand).AtMostOnce()) continue;
         std::string node;
         (void)RulesOf(life).Relinquish({true, true, visit, claim.id}, &node);
         Match(life);
@@ -220,7 +214,7 @@ void Model::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
     if (at == life.stands.end()) continue;
     const auto claim = std::ranges::find(at->second.claims, task->claim_id, &Claimed::id);
     if (claim == at->second.claims.end() || !claim->Live()) continue;
-    if (perhaps && NodeOf(MachineOf(life), at->second.node).AtMostOnce()) continue;
+    if (perhaps && NodeAt(life, at->second).AtMostOnce()) continue;
     voided_.insert(task->claim);
     NoteGivenBack(task->claim_id);
     // The feed tells of a claim that it has told of, and of no other.

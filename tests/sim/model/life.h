@@ -30,6 +30,7 @@ struct Claimed {
   bool retry = false;                  // an earlier claim of its visit had timed out
   std::optional<Timestamp> outlasted;  // it has timed out once, at this deadline
   uint64_t stream = 0;                 // that it was handed out on; 0: none
+  std::optional<std::string> worker;   // absent: a crash has made the server forget it
 
   bool Live() const { return !timed_out && !given_back; }
 };
@@ -86,7 +87,8 @@ struct Lasted {
 struct Expected {
   Event event;
   std::vector<Lasted> samples;
-  ClaimId claim;        // of CLAIMED
+  ClaimId claim;        // of CLAIMED and RELINQUISHED
+  std::optional<std::string> client;  // absent: the contract does not say
   uint64_t enters = 0;  // the visit that this record begins; 0: none
 };
 

@@ -26,7 +26,7 @@ class MachineRules {
       : machine_(machine), life_(life), now_(now) {}
 
   void Begin();
-  void Schedule(const std::string& params);
+  void Schedule();
   Reason Report(const Shown& claim, const ReportArgs& args, Answer* answer);
   Reason Relinquish(const Shown& claim, std::string* node);
   Reason Extend(const Shown& claim, Timestamp* deadline, bool by_given, Timestamp answered);
@@ -46,6 +46,8 @@ class MachineRules {
   // Between two tries: the wait is over, if it may be by now.
   void MakeReady(Stand& stand, Timestamp by);
   bool IsWork(const Stand& stand) const;
+  // Whether a failure of this kind is tried again.
+  static bool Meant(const RetryPolicy& retry, const std::string& kind);
   void Upgrade(const Machine& next, uint32_t version);
   void Abort();
   void Stop(InstanceResult result, const std::string& node, uint64_t visit);
@@ -53,23 +55,26 @@ class MachineRules {
   void StopIfCancelled();
 
  private:
-  Expected& Tell(ChangeKind kind);
+  static InstanceResult ResultOf(const Node& node);
+  Expected& Tell(ChangeKind kind, const std::string& node = "", uint64_t visit = 0);
+  Expected& TellOf(ChangeKind kind, const Stand& stand, const Claimed& claim);
+  Stand At(const std::string& node, uint64_t visit, const std::string& params) const;
+  void Put(const Stand& stand);
+  void Wait(Stand& stand, const DelayPolicy& delay, uint32_t n) const;
+  Expected& Stay(const Stand& left, const Stand& stand, const std::string& by);
   void Abandoned(const Stand& stand, ClaimId winner, std::vector<Lasted>* samples);
   void GoOn(Stand& stand, bool force, size_t told, std::vector<ReportArgs>* late);
   void KeepLate(const Shown& claim, const ReportArgs& args);
   void StandAnew(const std::string& node, uint64_t visit);
   void Reported(const Shown& claim, const ReportArgs& args, const Stand& left, size_t first,
                 Answer* answer);
-  void OfferAgain(const Stand& held);
   // Stays at its node, for another try, or held: a failure there. False: it moves on.
   bool Fail(const Stand& left, const ReportArgs& args);
   // The stand that a claim is about; null: it is stale.
   Stand* Held(const Shown& claim);
   Claimed* Recover(Stand& stand, ClaimId id);
-  void Follow(Stand left, const std::string& to, const std::string& prev,
-              const std::string& transition, const std::string& params);
   void Enter(const std::string& to, const std::string& prev, const std::string& transition,
-             const std::string& params, bool announce);
+             const std::string& params, bool announce = true);
   void Place(const Node& node, uint64_t visit, const std::string& params, size_t told);
   const Node* NodeOf(const std::string& name) const;
   // The edge of this name that the model takes, by a reading of its own of the few conditions that

@@ -10,9 +10,13 @@ namespace {
 
 std::string Quote(const std::string& text) { return "'" + text + "'"; }
 
-template <typename T>
-Reason ReasonOf(const Result<T>& answer) {
-  return answer ? Reason::kNone : answer.error().reason;
+std::string Place(const Answer& answer) {
+  return (answer.nodes.empty() ? "nowhere" : answer.nodes.front()) + " in visit " +
+         std::to_string(answer.visit);
+}
+
+std::string Said(Reason reason) {
+  return reason == Reason::kNone ? "OK" : std::string(Name(reason));
 }
 
 }  // namespace
@@ -25,6 +29,19 @@ void Model::Fail(const std::string& what) {
 
 const Machine& Model::MachineOf(const Life& life) const {
   return machines_.at(life.machine)[life.version - 1];
+}
+
+const Node& Model::NodeAt(const Life& life, const Stand& stand) const {
+  return *std::ranges::find(MachineOf(life).nodes, stand.node, &Node::id);
+}
+
+// A stopped instance and its history stay for its machine's retention, else the server's.
+bool Model::Expired(const Life& life, Duration since) const {
+  const auto known = machines_.find(life.machine);
+  const bool defined = known != machines_.end() && life.version > 0 &&
+                       life.version <= known->second.size();
+  const auto own = defined ? known->second[life.version - 1].retention : std::nullopt;
+  return life.Stopped() && After(life.ended_at, own.value_or(retention_) + since) <= now_;
 }
 
 MachineRules Model::RulesOf(Life& life) { return {MachineOf(life), life, now_}; }
@@ -50,6 +67,7 @@ void Model::Define(const std::vector<Machine>& machines,
     std::vector<Machine>& versions = machines_[machine.id];
     const bool same = !versions.empty() && versions.back().fingerprint == machine.fingerprint;
     if (!same) versions.push_back(machine);
+    if (!same) feed_.Defines(machine.id, static_cast<uint32_t>(versions.size()));
     const Defined& told = (*answer)[i];
     Expect(told.id == machine.id && told.version == versions.size() && told.changed == !same,
            "Define answers version " + std::to_string(told.version) + " of " + machine.id +
@@ -61,19 +79,17 @@ void Model::Define(const std::vector<Machine>& machines,
 
 // Before a call: the instance that it names, moved when a new version has left it behind. Null:
 // there is none, and the answer must say so; or there is nothing to predict.
-Life* Model::Touch(const std::string& id, const char* call, bool ok, Reason reason) {
+Life* Model::Find(const std::string& id, const std::string& call, Reason reason) {
   const auto it = lives_.find(id);
-  const bool missing = !ok && reason == Reason::kNoSuchInstance;
+  const bool missing = reason == Reason::kNoSuchInstance;
   if (it == lives_.end()) {
-    Expect(missing, std::string(call) + " of " + id + ", which does not exist, is answered with " +
-                        (ok ? "OK" : std::string(Name(reason))));
+    Expect(missing, call + " of " + id + ", which does not exist, is answered with " + Said(reason));
     return nullptr;
   }
   Life& life = it->second;
   if (life.opaque) return nullptr;
   if (missing) {
-    Expect(life.Stopped() && life.ended_at + retention_ <= now_,
-           id + " is not found, and its retention has not ended");
+    Expect(Expired(life), id + " is not found, and its retention has not ended");
     lives_.erase(it);
     return nullptr;
   }
@@ -114,17 +130,16 @@ Shown Model::ShownBy(const Life& life, const ClaimRef& claim) const {
   return {true, false, 0, {}};
 }
 
-void Model::Same(const Life& life, const std::string& call, Reason predicted, Reason told) {
-  Expect(predicted == told, call + " of " + life.id + " is answered with " +
-                                (told == Reason::kNone ? "OK" : std::string(Name(told))) +
-                                " instead of " +
-                                (predicted == Reason::kNone ? "OK" : std::string(Name(predicted))));
+void Model::Same(Life& life, const std::string& call, Reason predicted, Reason told) {
+  Expect(predicted == told, call + " of " + life.id + " is answered with " + Said(told) +
+                                " instead of " + Said(predicted));
+  Match(life);
 }
 
 void Model::Start(const StartArgs& args, const Result<Started>& answer) {
   const auto known = lives_.find(args.id);
-  const bool gone = known != lives_.end() && known->second.Stopped() && answer && answer->created &&
-                    known->second.ended_at + retention_ <= now_;
+  const bool gone =
+      known != lives_.end() && answer && answer->created && Expired(known->second);
   if (gone) lives_.erase(known);
   if (known != lives_.end() && !gone) {
     Life& life = known->second;
@@ -143,7 +158,7 @@ void Model::Start(const StartArgs& args, const Result<Started>& answer) {
     return;
   }
   if (args.start_before != kNever && args.start_before <= now_) {
-    return Same({.id = args.id}, "Start", Reason::kBadRequest, ReasonOf(answer));
+    return Expect(ReasonOf(answer) == Reason::kBadRequest, args.id + " is started too late");
   }
   if (!answer && answer.error().reason == Reason::kBadRequest) {  // it passed a moment ago
     return Expect(args.start_before <= now_ + std::chrono::milliseconds(10),
@@ -151,7 +166,7 @@ void Model::Start(const StartArgs& args, const Result<Started>& answer) {
   }
   for (const Instance::Prerequisite& one : args.after) {
     if (!lives_.contains(one.instance)) {
-      return Same({.id = args.id}, "Start", Reason::kNoSuchInstance, ReasonOf(answer));
+      return Expect(ReasonOf(answer) == Reason::kNoSuchInstance, args.id + " waits for nobody");
     }
     if (!answer && answer.error().reason == Reason::kNoSuchInstance) return;  // retention's
     Life& other = lives_.at(one.instance);
@@ -186,7 +201,7 @@ void Model::Start(const StartArgs& args, const Result<Started>& answer) {
     RulesOf(life).Begin();
   } else {
     Expect(waits || args.start_at > now_, args.id + " is due and does not begin");
-    RulesOf(life).Schedule(args.spec.params);
+    RulesOf(life).Schedule();
   }
   Match(life);
   Prerequisites(life);
@@ -207,12 +222,12 @@ void Model::Prerequisites(Life& life) {
       return Match(life);
     }
     std::erase(life.after, one);
-    if (life.after.empty()) StartDue(life, /*told=*/true);
+    if (life.after.empty()) StartDue(life);
   }
 }
 
 // Begins what may begin, as the feed tells; Overdue finds what should have.
-void Model::StartDue(Life& life, bool) {
+void Model::StartDue(Life& life) {
   Match(life);
   if (life.Stopped() || !life.stands.empty()) return;
   const auto& queue = queues_[life.id];
@@ -229,7 +244,7 @@ void Model::StartDue(Life& life, bool) {
 
 void Model::Report(const std::string& id, const ReportArgs& args, bool starts,
                    const Result<Answer>& answer) {
-  Life* life = Touch(id, "Report", answer.has_value(), ReasonOf(answer));
+  Life* life = Touch(id, "Report", answer);
   const auto plan = lives_.find(id);
   if (answer && !answer->repeated && args.transition == "patch" && plan != lives_.end()) {
     Patched(plan->second, answer->prev_node, args.params);
@@ -239,13 +254,21 @@ void Model::Report(const std::string& id, const ReportArgs& args, bool starts,
   life->keeps_late = !starts && !LeftBehind(life->machine, life->version);
   const Reason reason = RulesOf(*life).Report(ShownBy(*life, args.claim), args, &predicted);
   Same(*life, "Report " + Quote(args.transition), reason, ReasonOf(answer));
+  if (reason == Reason::kStaleClaim) ReportedLate(*life, args.claim.id);
   Expect(!answer || predicted == *answer,
-         "a report of " + id + " leads to " +
-             (answer && !answer->nodes.empty() ? answer->nodes.front() : "nowhere") + " in visit " +
-             std::to_string(answer ? answer->visit : 0) + " instead of " +
-             (predicted.nodes.empty() ? "nowhere" : predicted.nodes.front()) + " in visit " +
-             std::to_string(predicted.visit));
-  Match(*life);
+         "a report of " + id + " leads to " + (answer ? Place(*answer) : "") + " instead of " +
+             Place(predicted));
+}
+
+// It does not count any more, but tells how long its work took.
+void Model::ReportedLate(const Life& life, ClaimId claim) {
+  const auto cut = cut_short_.find(claim);
+  const auto made = life.claimed_at.find(claim);
+  if (cut == cut_short_.end() || made == life.claimed_at.end()) return;
+  Event::Sample late = cut->second.second;
+  late.replaces = std::exchange(late.took, now_ - made->second);
+  late.censored = false;
+  durations_.Perhaps(cut->second.first, late);
 }
 
 // Why a start of a report is refused, after those before it.
@@ -294,27 +317,25 @@ void Model::StartAll(const std::vector<StartArgs>& starts, const Answer& answer)
 
 void Model::Relinquish(const std::string& id, const std::string& claim,
                        const Result<std::string>& answer) {
-  Life* life = Touch(id, "Relinquish", answer.has_value(), ReasonOf(answer));
+  Life* life = Touch(id, "Relinquish", answer);
   if (!life) return;
   std::string node;
   const Shown shown = ShownBy(*life, claim);
   if (claim.empty() && answer) VoidLost(*life);
   Same(*life, "Relinquish", RulesOf(*life).Relinquish(shown, &node), ReasonOf(answer));
   Expect(!answer || *answer == node, "a relinquish of " + id + " answers another node");
-  Match(*life);
 }
 
 void Model::Extend(const std::string& id, const std::string& claim, std::optional<Duration> by,
                    const Extended& answer) {
-  const Reason told = answer.error ? answer.error->reason : Reason::kNone;
-  Life* life = Touch(id, "Extend", !answer.error, told);
+  const Result<Ok> told = answer.error ? Result<Ok>(*answer.error) : Ok{};
+  Life* life = Touch(id, "Extend", told);
   if (!life) return;
   Timestamp deadline = by ? After(now_, *by) : kNever;
   const Timestamp asked = deadline;
   Same(*life, "Extend",
        RulesOf(*life).Extend(ShownBy(*life, claim), &deadline, by.has_value(), answer.deadline),
-       told);
-  Match(*life);
+       ReasonOf(told));
   if (answer.error) return;
   Expect(answer.cancel_requested == life->cancel_requested,
          "an extend of " + id + " does not tell whether it is being cancelled");
@@ -329,10 +350,8 @@ void Model::Extend(const std::string& id, const std::string& claim, std::optiona
 }
 
 void Model::Pause(const std::string& id, const Result<Ok>& answer) {
-  Life* life = Touch(id, "Pause", answer.has_value(), ReasonOf(answer));
-  if (!life) return;
-  Same(*life, "Pause", RulesOf(*life).Pause(), ReasonOf(answer));
-  Match(*life);
+  Life* life = Touch(id, "Pause", answer);
+  if (life) Same(*life, "Pause", RulesOf(*life).Pause(), ReasonOf(answer));
 }
 
 void Model::Resume(const std::string& id, const std::string& node, bool force,
@@ -341,15 +360,13 @@ void Model::Resume(const std::string& id, const std::string& node, bool force,
     if (known->second.opaque) known->second.cancel_requested = false;
     resumed_ |= known->second.opaque;
   }
-  Life* life = Touch(id, "Resume", answer.has_value(), ReasonOf(answer));
+  Life* life = Touch(id, "Resume", answer);
   if (!life) return;
   if (life->Stopped()) return Continue(*life, node, force, answer);
   bool begins = false;
   if (force && answer) VoidLost(*life);
   Same(*life, "Resume", RulesOf(*life).Resume(node, force, &begins), ReasonOf(answer));
-  Match(*life);
-  if (begins) StartDue(*life, true);
-  Match(*life);
+  if (begins) StartDue(*life);
 }
 
 // Of what has stopped; then what was reported meanwhile counts.
@@ -363,7 +380,6 @@ void Model::Continue(Life& life, const std::string& node, bool force, const Resu
   std::vector<ReportArgs> late;
   Same(life, "Resume", RulesOf(life).Continue(node, force, &late), ReasonOf(answer));
   if (force && answer) VoidLost(life);
-  Match(life);
   for (ReportArgs& report : late) {
     Answer given;
     const Reason reason = RulesOf(life).Report(ShownBy(life, report.claim), report, &given);
@@ -373,23 +389,21 @@ void Model::Continue(Life& life, const std::string& node, bool force, const Resu
 }
 
 void Model::Skip(const std::string& id, const std::string& node, const Result<Ok>& answer) {
-  Life* life = Touch(id, "Skip", answer.has_value(), ReasonOf(answer));
+  Life* life = Touch(id, "Skip", answer);
   if (life) Same(*life, "Skip", RulesOf(*life).Skip(node), ReasonOf(answer));
 }
 
 void Model::Cancel(const std::string& id, CancelMode mode, const Result<Ok>& answer) {
-  Life* life = Touch(id, "Cancel", answer.has_value(), ReasonOf(answer));
+  Life* life = Touch(id, "Cancel", answer);
   const auto plan = lives_.find(id);
   if (answer && plan != lives_.end() && plan->second.opaque && !plan->second.Stopped()) {
     plan->second.cancel_requested = true;
   }
-  if (!life) return;
-  Same(*life, "Cancel", RulesOf(*life).Cancel(mode), ReasonOf(answer));
-  Match(*life);
+  if (life) Same(*life, "Cancel", RulesOf(*life).Cancel(mode), ReasonOf(answer));
 }
 
 void Model::Settle(const std::string& id, const Result<Ok>& answer) {
-  if (!id.empty()) (void)Touch(id, "Settle", answer.has_value(), ReasonOf(answer));
+  if (!id.empty()) (void)Touch(id, "Settle", answer);
 }
 
 // Who takes a whole visit back takes it also from those whom a crash has made forget.

@@ -4,7 +4,7 @@
 // choice (which tasks a poll gets, a percentile, a jitter) it checks that the choice is allowed,
 // and adopts it. It reads nothing of the server's rules; the rows of instances it only compares.
 //
-// Turns come when they are durable: lockstep.h sees to that. A turn is BeginTurn with its records,
+// Turns come when they are durable: ../lockstep.h sees to that. A turn is BeginTurn with its records,
 // then what happened in it in order, then EndTurn.
 #pragma once
 
@@ -18,6 +18,8 @@
 #include <vector>
 
 #include "dsrv/engine/types.h"
+#include "tests/sim/model/durations.h"
+#include "tests/sim/model/feed.h"
 #include "tests/sim/model/life.h"
 #include "tests/sim/model/machine_rules.h"
 
@@ -28,7 +30,8 @@ class Model {
   // `retention`: what the server keeps stopped instances for.
   // `graphs`: the graph of an instance of a plan as the store has it; null: it has none.
   using Graphs = std::function<std::shared_ptr<const PlanGraph>(const std::string& id)>;
-  Model(Duration retention, Graphs graphs) : retention_(retention), graphs_(std::move(graphs)) {}
+  Model(Duration retention, Graphs graphs)
+      : retention_(retention), graphs_(std::move(graphs)), feed_(retention) {}
 
   // From now on the model only follows what the feed tells of instances: limits decide when they
   // begin and are handed out, and those are checked elsewhere.
@@ -38,7 +41,7 @@ class Model {
   const std::string& problem() const { return problem_; }
 
   // Turns. The clock of a turn, or of a further pass of it, is what its engine was told.
-  void BeginTurn(std::vector<Event> events);
+  void BeginTurn(const std::vector<Event>& events);
   // The turn's next pass begins at `until`; kNever: this is the last one.
   void Clock(Timestamp now, Timestamp until);
   void Work();  // what comes by itself
@@ -99,8 +102,11 @@ class Model {
   // `unknown`: instances of calls that may have been written, and were not answered.
   void Crashed(const std::vector<Event>& events, std::set<std::string> unknown, const Rows& rows,
                const std::vector<const Machine*>& defined, Timestamp latest, Timestamp now);
-  // All that the server knows is written: `rows` are all instances.
+  // All that the server knows is written, and nothing is left to be done: `rows` are all instances,
+  // `stored` is the feed from record `first` on, and `views` are what GetMachine shows.
   void Compare(const Rows& rows);
+  void CompareFeed(const std::vector<Event>& stored, uint64_t first);
+  void CompareMachines(const std::vector<MachineView>& views);
   void CompareOne(const Row& row, bool exact);
   // Instances of which the last turn told.
   const std::set<std::string>& touched() const { return touched_; }
@@ -131,6 +137,8 @@ class Model {
 
   // Definitions.
   const Machine& MachineOf(const Life& life) const;
+  const Node& NodeAt(const Life& life, const Stand& stand) const;
+  bool Expired(const Life& life, Duration since = {}) const;
   // The version that an instance of `version` has to be moved to, and whether it is aborted
   // instead; nullopt: it stays.
   struct Move {
@@ -140,6 +148,7 @@ class Model {
   std::optional<Move> LeftBehind(const std::string& machine, uint32_t version) const;
 
   // Matching with the feed.
+  void Hear(const std::vector<Event>& events, bool unheard);
   void Expect(bool good, const std::string& what) {
     if (!good) Fail(what);
   }
@@ -150,7 +159,6 @@ class Model {
   void ExplainAll();
   void Follow(Life& life);  // of an opaque one
   void Overdue(const Life& life);
-  Duration ReadyTimeout(const Life& life, const Stand& stand) const;
 
   // Plans.
   const PlanGraph* GraphOf(Life& life);
@@ -163,16 +171,25 @@ class Model {
   void Patched(Life& life, const std::string& node, const std::string& params);
 
   // Calls.
-  Life* Touch(const std::string& id, const char* call, bool ok, Reason reason);
+  template <typename T>
+  static Reason ReasonOf(const Result<T>& answer) {
+    return answer ? Reason::kNone : answer.error().reason;
+  }
+  template <typename T>
+  Life* Touch(const std::string& id, const char* call, const Result<T>& answer) {
+    return Find(id, call, ReasonOf(answer));
+  }
+  Life* Find(const std::string& id, const std::string& call, Reason reason);
   void MoveOn(Life& life);
   void Continue(Life& life, const std::string& node, bool force, const Result<Ok>& answer);
   Reason WhyNot(const StartArgs& start,
                 const std::map<std::string, const StartArgs*>& earlier) const;
-  void StartDue(Life& life, bool told);
+  void StartDue(Life& life);
   void Prerequisites(Life& life);
   void VoidLost(const Life& life);
+  void ReportedLate(const Life& life, ClaimId claim);
   Shown ShownBy(const Life& life, const ClaimRef& claim) const;
-  void Same(const Life& life, const std::string& call, Reason predicted, Reason told);
+  void Same(Life& life, const std::string& call, Reason predicted, Reason told);
   MachineRules RulesOf(Life& life);
 
   // Hand-outs.
@@ -184,6 +201,9 @@ class Model {
   void CheckDeadline(const Task& task, const Life& life, const Stand& stand);
   bool HasWork(const Wish& wish, std::string* which) const;
   size_t InHand(uint64_t stream) const;
+  size_t ClaimsAt(const std::string& machine, const std::string& node) const;
+  // No instance of the machine is opaque.
+  bool Followed(const std::string& machine) const;
   void CheckWaiters();
   // The breaker of a machine: what its claims of the last minute say of it.
   struct Attempt {
@@ -210,6 +230,8 @@ class Model {
 
   const Duration retention_;
   const Graphs graphs_;
+  Feed feed_;
+  Durations durations_;
   std::string problem_;
   uint64_t turn_ = 0;
   bool unheard_ = false;  // calls may have been written that were not answered
@@ -229,6 +251,8 @@ class Model {
   std::set<std::string> closed_now_;     // it closed in this turn
   std::vector<Event> breakers_;          // what the feed tells of them in this turn
   std::map<std::string, std::deque<Attempt>> attempts_;  // by machine
+  // Attempts that were told of as cut short, with their machines.
+  std::map<ClaimId, std::pair<std::string, Event::Sample>> cut_short_;
   std::map<ClaimId, Event> claimed_now_;                 // as the feed tells in this turn
   std::map<std::string, std::deque<Event>> queues_;      // of this turn, by instance
   std::set<std::string> touched_;                        // by this turn

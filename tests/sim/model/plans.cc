@@ -109,10 +109,7 @@ void Model::Tried(Life& life, const Event& event) {
   if (!action) return;
   const bool held = event.node.ends_with("/error");
   const RetryPolicy& retry = action->retry;
-  bool again = retry.on.empty();
-  for (const std::string& on : retry.on) {
-    again = again || on == event.error_kind || (on == "transient" && unclaimed);
-  }
+  const bool again = MachineRules::Meant(retry, event.error_kind);
   const bool fatal = event.note.find("for good") != std::string::npos;
   if (!held) {
     const size_t said = event.note.find("again in ");

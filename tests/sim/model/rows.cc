@@ -1,63 +1,16 @@
 // The rows of the store against what the model knows, and what a crash leaves of both.
 #include <algorithm>
 
+#include "tests/sim/compare.h"
 #include "tests/sim/model/model.h"
 
 namespace dfsmr::model {
 namespace {
 
-std::string TextOf(const Life& life) {
-  std::string text = std::string(Name(life.state)) + " " + std::string(Name(life.result)) +
-                     (life.cancel_requested ? " cancelled" : "") + (life.hold ? " held" : "") +
-                     " v" + std::to_string(life.version) + " #" + std::to_string(life.last_visit) +
-                     " after " + std::to_string(life.after.size());
-  for (const auto& [visit, stand] : life.stands) {
-    text += " " + stand.node + "#" + std::to_string(visit) + ":" +
-            std::to_string(static_cast<int>(stand.state)) + " attempt " +
-            std::to_string(stand.attempts) + " since " + std::to_string(Micros(stand.since));
-    for (const Claimed& one : stand.claims) {
-      text += " [" + std::to_string(one.id.epoch) + "-" + std::to_string(one.id.serial) + " " +
-              std::to_string(one.attempt) + (one.timed_out ? " late" : "") +
-              (one.given_back ? " void" : "") + (one.retry ? " retry" : "") + " until " +
-              std::to_string(one.deadline == kNever ? 0 : Micros(one.deadline)) + "]";
-    }
-  }
-  if (life.resumable) text += " resumable";
-  for (const auto& [visit, stand] : life.left) {
-    text += " left " + stand.node + "#" + std::to_string(visit) + ":" +
-            std::to_string(static_cast<int>(stand.state)) + " attempt " +
-            std::to_string(stand.attempts) + (stand.late ? " reported" : "") + " " + stand.params;
-  }
-  return text;
-}
-
-bool SameClaims(const Stand& a, const Stand& b, bool exact) {
-  if (a.claims.size() != b.claims.size()) return false;
-  for (size_t i = 0; i < a.claims.size(); ++i) {
-    const Claimed& one = a.claims[i];
-    const Claimed& other = b.claims[i];
-    const bool same = one.id == other.id && one.attempt == other.attempt &&
-                      one.given_back == other.given_back && one.retry == other.retry;
-    // An extended deadline may be lost in a crash, as a claim may.
-    const bool live = one.timed_out == other.timed_out && one.deadline == other.deadline;
-    if (!same || (exact && !live)) return false;
-  }
-  return true;
-}
-
-bool SameStand(const Stand& model, const Stand& row, bool exact, Timestamp now) {
-  if (model.node != row.node || model.visit != row.visit) return false;
-  if (model.state == TokenState::kDone) return row.state == TokenState::kDone;
-  const bool waits = model.state == TokenState::kWaiting;
-  const bool place = waits ? row.latest == model.latest ||
-                                 (row.latest >= model.earliest && row.latest <= model.latest)
-                           : (row.since >= model.SinceFrom() && row.since <= model.SinceTo()) ||
-                                 model.state == TokenState::kHeld;
-  // The time between two tries is over, and no pass has told the model.
-  const bool over = waits && model.tries > 0 && row.state == TokenState::kReady && row.since <= now;
-  const bool state = model.state == row.state || (!exact && !waits) || over;
-  return state && place && model.tries == row.tries && model.attempts == row.attempts &&
-         model.params == row.params && SameClaims(model, row, exact);
+std::string TextOf(const std::optional<Durations::Range>& may, std::optional<Duration> is) {
+  return std::to_string(is ? is->count() : 0) + " us instead of " +
+         (may ? std::to_string(may->from.count()) + " to " + std::to_string(may->to.count())
+              : "none");
 }
 
 }  // namespace
@@ -116,6 +69,7 @@ Life Model::LifeOf(const Row& stored) const {
       one.given_back = claim.given_back;
       one.untold = claim.given_back && claim.ended;
       one.retry = claim.retry;
+      one.worker = claim.worker;
       if (claim.sampled != Duration()) one.outlasted = claim.claim_time + claim.sampled;
       life.claimed_at[claim.id] = claim.claim_time;
     }
@@ -141,35 +95,69 @@ void Model::CompareOne(const Row& stored, bool exact) {
                   row.id + " was cancelled, and does not know");
   }
   const Life other = LifeOf(stored);
-  bool same = life.machine == other.machine && life.version == other.version &&
-              life.state == other.state && life.stuck == other.stuck &&
-              life.result == other.result && life.hold == other.hold && life.after == other.after &&
-              life.cancel_requested == other.cancel_requested &&
-              life.last_visit == other.last_visit && life.priority == other.priority &&
-              life.params == other.params && life.stands.size() == other.stands.size() &&
-              life.left.size() == other.left.size() && life.resumable == other.resumable;
-  for (const auto& [visit, stand] : life.left) {
-    const auto at = other.left.find(visit);
-    same = same && at != other.left.end() && SameStand(stand, at->second, exact, now_) &&
-           stand.late.has_value() == at->second.late.has_value();
-  }
-  for (const auto& [visit, stand] : life.stands) {
-    const auto at = other.stands.find(visit);
-    same = same && at != other.stands.end() && SameStand(stand, at->second, exact, now_);
-  }
-  for (const auto& [node, entries] : other.entries) {
-    const auto counted = life.entries.find(node);
-    same = same && (entries == 0 || (counted != life.entries.end() && counted->second == entries));
-  }
-  Expect(same, row.id + " is " + TextOf(other) + " instead of " + TextOf(life));
+  const std::string difference = DifferenceOf(life, other, exact, now_);
+  Expect(difference.empty(), difference);
 }
 
 void Model::Compare(const Rows& rows) {
   for (const auto& [id, row] : rows) CompareOne(row, /*exact=*/true);
   for (const auto& [id, life] : lives_) {
-    Expect(rows.contains(id) || (life.Stopped() && life.ended_at + retention_ <= now_),
-           id + " is gone");
+    const bool there = rows.contains(id);
+    Expect(there || Expired(life), id + " is gone");
+    // Once a second the server looks for what has expired.
+    Expect(!there || !Expired(life, std::chrono::seconds(3)), id + " has outlived its retention");
   }
+}
+
+void Model::CompareFeed(const std::vector<Event>& stored, uint64_t first) {
+  if (now_ < reached_) return;  // the clock has gone back: what was dropped is not old any more
+  feed_.Compare(stored, first, now_);
+  Expect(feed_.problem().empty(), feed_.problem());
+}
+
+// What GetMachine shows of how long work takes: nothing without a sample.
+void Model::CompareMachines(const std::vector<MachineView>& views) {
+  const auto same = [](const std::optional<Durations::Range>& may, std::optional<Duration> shown) {
+    return may ? shown && may->Holds(*shown) : !shown;
+  };
+  for (const MachineView& view : views) {
+    const Machine& machine = view.definition->machine;
+    const bool known = machine.IsPlain() && Followed(machine.id);
+    for (size_t i = 0; known && i < view.nodes.size(); ++i) {
+      const Node& node = machine.nodes[i];
+      const NodeStats& shown = view.nodes[i];
+      const TimeoutPolicy& policy = node.settings->timeout;
+      const std::string where = " of " + machine.id + " at " + node.id + " is ";
+      if (node.kind != NodeKind::kWork) continue;
+      const auto p50 = durations_.Quantile(machine.id, node.id, 50);
+      const auto p95 = durations_.Quantile(machine.id, node.id, 95);
+      Expect(same(p50, shown.p50), "the p50" + where + TextOf(p50, shown.p50));
+      Expect(same(p95, shown.p95), "the p95" + where + TextOf(p95, shown.p95));
+      if (policy.AtMostOnce()) continue;
+      const auto now = durations_.Timeout(machine.id, node.id, policy, /*retry=*/false,
+                                          {shown.claimed, ClaimsAt(machine.id, node.id)});
+      Expect(same(now, shown.timeout_now), "the timeout" + where + TextOf(now, shown.timeout_now));
+    }
+  }
+}
+
+// Claims that live, of all versions.
+size_t Model::ClaimsAt(const std::string& machine, const std::string& node) const {
+  size_t claims = 0;
+  for (const auto& [id, life] : lives_) {
+    if (life.machine != machine) continue;
+    for (const auto& [visit, stand] : life.stands) {
+      if (stand.node != node) continue;
+      for (const Claimed& claim : stand.claims) claims += claim.Live();
+    }
+  }
+  return claims;
+}
+
+bool Model::Followed(const std::string& machine) const {
+  return std::ranges::none_of(lives_, [&](const auto& named) {
+    return named.second.machine == machine && named.second.opaque;
+  });
 }
 
 // All that the server had not written is forgotten: claims that the feed has not told of, and what
@@ -180,11 +168,16 @@ void Model::Crashed(const std::vector<Event>& events, std::set<std::string> unkn
   now_ = std::max(now_, latest);
   unheard_ = unheard_ || !events.empty() || !unknown.empty();
   AdoptDefinitions(defined, !events.empty());
+  Hear(events, /*unheard=*/true);
   for (const Event& event : events) {
+    if (event.about && event.about->dry_run) continue;
     unknown.insert(event.instance);
     if (event.answer) lives_[event.instance].answers[event.answer->claim] = *event.answer;
   }
   for (auto& [id, life] : lives_) {
+    // One that came too late, of a call that nobody heard of, may have told how long work took.
+    const auto calls = unknown.contains(id) ? life.claimed_at : decltype(life.claimed_at)();
+    for (const auto& [claim, at] : calls) ReportedLate(life, claim);
     for (const Expected& one : life.expected) {
       for (auto& [visit, stand] : life.stands) {
         stand.attempts -= static_cast<uint32_t>(
@@ -242,7 +235,7 @@ void Model::Adopt(const Rows& rows, const std::set<std::string>& unknown) {
     lives[id] = std::move(life);
   }
   for (const auto& [id, life] : lives_) {
-    const bool may = (life.Stopped() && life.ended_at + retention_ <= now_) || unknown.contains(id);
+    const bool may = Expired(life) || unknown.contains(id);
     Expect(lives.contains(id) || may || life.opaque, id + " is gone after a crash");
   }
   lives_ = std::move(lives);

@@ -8,12 +8,14 @@ namespace {
 
 constexpr Duration kSlack = std::chrono::milliseconds(10);  // an engine's clock runs ahead of ours
 
+bool IsDryRun(const Event& event) { return event.about && event.about->dry_run; }
+
 std::string Text(const Event& event) {
   return "kind " + std::to_string(static_cast<int>(event.kind)) + " of " + event.instance + " v" +
          std::to_string(event.version) + " " + event.prev_node + " -" + event.transition + "-> " +
          event.node + " visit " + std::to_string(event.visit) + " attempt " +
          std::to_string(event.attempt) + " left " + std::to_string(event.left_visit) + " " +
-         event.params + " " + event.note;
+         event.params + " " + event.note + " " + event.client;
 }
 
 bool SameSample(const Life& life, const Lasted& expected, const Event& event,
@@ -28,11 +30,22 @@ bool SameSample(const Life& life, const Lasted& expected, const Event& event,
 
 }  // namespace
 
-void Model::BeginTurn(std::vector<Event> events) {
+// The model knows nothing of dry runs, and misses nothing.
+void Model::Hear(const std::vector<Event>& events, bool unheard) {
+  feed_.Tell(events, unheard);
+  Expect(feed_.problem().empty(), feed_.problem());
+  std::vector<Event> real;
+  std::ranges::remove_copy_if(events, std::back_inserter(real), IsDryRun);
+  durations_.Learn(real);
+}
+
+void Model::BeginTurn(const std::vector<Event>& events) {
   ++turn_;
   touched_.clear();
   claimed_now_.clear();
-  for (Event& event : events) {
+  Hear(events, /*unheard=*/false);
+  for (const Event& event : events) {
+    if (IsDryRun(event)) continue;
     if (event.kind == ChangeKind::kBreakerOpened) open_breakers_.insert(event.machine);
     if (event.kind == ChangeKind::kBreakerClosed) closed_now_.insert(event.machine);
     if (event.kind == ChangeKind::kBreakerOpened || event.kind == ChangeKind::kBreakerClosed) {
@@ -40,7 +53,7 @@ void Model::BeginTurn(std::vector<Event> events) {
     }
     if (event.instance.empty()) continue;
     touched_.insert(event.instance);
-    queues_[event.instance].push_back(std::move(event));
+    queues_[event.instance].push_back(event);
   }
 }
 
@@ -61,7 +74,9 @@ std::string Model::Difference(Life& life, const Expected& expected, const Event&
                     want.version == event.version && want.prev_node == event.prev_node &&
                     want.node == event.node && want.transition == event.transition &&
                     want.visit == event.visit && want.attempt == event.attempt &&
-                    want.left_visit == event.left_visit && want.answer == event.answer;
+                    want.left_visit == event.left_visit && want.answer == event.answer &&
+                    expected.client.value_or(event.client) == event.client &&
+                    event.begin_time == Timestamp() && !event.about && !event.package;
   if (!same || !note || !params)
     return "the feed tells " + Text(event) + " instead of " + Text(want);
   bool samples = expected.samples.size() == event.samples.size();
@@ -75,6 +90,11 @@ void Model::Matched(Life& life, const Expected& expected, const Event& event) {
   if (event.kind == ChangeKind::kClaimed) {
     life.claimed_at[expected.claim] = event.time;
     claimed_now_[expected.claim] = event;
+  }
+  for (size_t i = 0; i < event.samples.size(); ++i) {
+    if (event.samples[i].censored) {
+      cut_short_[expected.samples[i].claim] = {event.machine, event.samples[i]};
+    }
   }
   if (event.kind == ChangeKind::kRelinquished) NoteGivenBack(expected.claim);
   if (event.kind == ChangeKind::kFinished) life.ended_at = event.time;
@@ -187,7 +207,7 @@ bool Model::Explain(Life& life) {
       if (RulesOf(life).IsWork(stand)) {
         if (event.error_kind != "unclaimed" || life.state != InstanceState::kRunning) return false;
         RulesOf(life).MakeReady(stand, now_ + kSlack);
-        const Duration timeout = ReadyTimeout(life, stand);
+        const Duration timeout = NodeAt(life, stand).settings->bounds.ready_timeout;
         const bool due = timeout > Duration() && stand.ready_at + timeout <= now_ + kSlack;
         if (stand.state != TokenState::kReady || !due) return false;
         RulesOf(life).Unclaimed(stand);
@@ -200,7 +220,7 @@ bool Model::Explain(Life& life) {
     case ChangeKind::kStarted:
     case ChangeKind::kFinished: {
       const InstanceState before = life.state;
-      StartDue(life, true);
+      StartDue(life);
       if (life.state == before) Prerequisites(life);
       return life.state != before;
     }
@@ -218,7 +238,7 @@ void Model::Overdue(const Life& life) {
       Expect(!claim.Live() || claim.deadline > now_, "a claim of " + where + " is not timed out");
     }
     Expect(stand.state != TokenState::kWaiting || stand.latest > now_, where + " waits for ever");
-    const Duration timeout = ReadyTimeout(life, stand);
+    const Duration timeout = NodeAt(life, stand).settings->bounds.ready_timeout;
     const bool lies = timeout > Duration() && stand.state == TokenState::kReady &&
                       life.state == InstanceState::kRunning && !stand.TimedOutBefore();
     Expect(!lies || stand.ready_by + timeout + kSlack > now_, where + " lies ready for ever");
@@ -227,13 +247,6 @@ void Model::Overdue(const Life& life) {
   const bool may = !life.hold && life.after.empty();
   Expect(!may || life.start_at > now_, life.id + " is due and does not begin");
   Expect(life.start_before >= now_, life.id + " is too late and does not stop");
-}
-
-Duration Model::ReadyTimeout(const Life& life, const Stand& stand) const {
-  for (const Node& node : MachineOf(life).nodes) {
-    if (node.id == stand.node) return node.settings->bounds.ready_timeout;
-  }
-  return {};
 }
 
 void Model::EndPass(bool served) {
@@ -284,6 +297,8 @@ void Model::EndTurn() {
       Expect(one.event.kind == ChangeKind::kClaimed, "the feed does not tell " + Text(one.event));
     }
   }
+  feed_.EndTurn();
+  Expect(feed_.problem().empty(), feed_.problem());
   for (const Event& event : breakers_) CheckBreaker(event);
   breakers_.clear();
   for (const std::string& machine : closed_now_) open_breakers_.erase(machine);

@@ -1,15 +1,8 @@
-#include "tests/sim/model/lockstep.h"
+#include "tests/sim/lockstep.h"
 
 #include "storage/rows/graph.h"
 
 namespace dfsmr::model {
-
-namespace {
-
-// The model knows nothing of dry runs, and misses nothing.
-bool Unseen(const Event& event) { return event.about && event.about->dry_run; }
-
-}  // namespace
 
 // Turns ------------------------------------------------------------------------------------------
 
@@ -50,7 +43,6 @@ void Lockstep::Published(uint64_t turn, const std::vector<Event>& events) {
   for (OneTurn& one : decided_) {
     if (one.number != turn) continue;
     one.events = events;
-    std::erase_if(one.events, Unseen);
   }
   if (!events.empty()) last_seq_ = events.back().seq;
 }
@@ -71,7 +63,7 @@ void Lockstep::Answered() {
 
 void Lockstep::Replay(OneTurn turn) {
   if (!problem().empty()) return;
-  model_.BeginTurn(std::move(turn.events));
+  model_.BeginTurn(turn.events);
   for (const auto& step : turn.steps) {
     if (problem().empty()) step(model_);
   }
@@ -107,7 +99,7 @@ void Lockstep::Opened() {
   const auto scanned =
       rows::ScanFeed({store_, world_.partition()}, last_seq_ + 1, [&](Event event) {
         last_seq_ = event.seq;
-        if (!Unseen(event)) unheard.push_back(std::move(event));
+        unheard.push_back(std::move(event));
         return true;
       });
   if (!scanned) model_.Fail("the feed cannot be read");
@@ -155,7 +147,10 @@ void Lockstep::Compare() {
     Replay(std::move(decided_.front()));
     decided_.pop_front();
   }
-  if (problem().empty()) model_.Compare(Rows());
+  if (!problem().empty()) return;
+  model_.Compare(Rows());
+  model_.CompareFeed(world_.Feed(), *rows::FirstSeq({store_, world_.partition()}));
+  model_.CompareMachines(world_.engine().ListMachines("ns", true, {"", 0}, 10'000));
 }
 
 // Calls ------------------------------------------------------------------------------------------

@@ -202,7 +202,9 @@ void Web::TakeScrape(const http::Exchange& exchange, std::function<void(http::Re
 
 std::string Web::ProcessText(bool whole, metrics::Form form) const {
   metrics::Snapshot snapshot;
-  metrics::GatherProcess({.version = kVersion, .start_time = start_time_}, &snapshot);
+  const TlsExpiry expiry = kNever;  // the owner tells it
+  metrics::GatherProcess(
+      {.version = kVersion, .start_time = start_time_, .tls_expiry = expiry}, &snapshot);
   snapshot.cluster = counts_();
   return metrics::RenderProcess(snapshot, [whole](const std::string&) { return whole; }, form);
 }

@@ -9,7 +9,7 @@
 #include "dsrv/wire/plan_view.h"
 #include "dsrv/wire/step_levels.h"
 #include "dsrv/wire/views.h"
-#include "storage/rows/instance.h"
+#include "storage/rows/bare.h"
 
 namespace dfsmr {
 namespace {
@@ -76,7 +76,7 @@ Result<Ok> SettleListSteps(Engine& engine, const Caller&, const ListStepsCommand
 Result<Ok> ReadListSteps(const Reader& reader, const ListStepsCommand& command,
                          v1::ListStepsResponse* reply) {
   const Moment moment(reader);
-  auto instance = rows::GetInstance(moment.rows, {command.ns, command.instance}, moment.resolve);
+  auto instance = rows::GetBareInstance(moment.rows, {command.ns, command.instance}, moment.resolve);
   if (!instance) return instance.error();
   auto steps = ReadSteps(moment, *instance);
   if (!steps) return steps.error();

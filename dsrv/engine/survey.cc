@@ -7,7 +7,8 @@
 #include "dsrv/engine/histogram.h"
 #include "dsrv/engine/troubles.h"
 #include "fsm/base/names.h"
-#include "storage/rows/instance.h"
+#include "storage/rows/bare.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 namespace {
@@ -306,18 +307,28 @@ std::vector<MachineTally> Survey::Machines(const Sees& sees, const std::string& 
 }
 
 bool Survey::StillReady(const std::string& ns, const ReadyEntry& entry, size_t* reads) const {
-  const auto is_ready = [&](const Instance& instance) {
+  const auto is_ready = [](const Token& token) { return token.state == TokenState::kReady; };
+  const auto stands_ready = [&](const Instance& instance) {
     const Token* token = instance.tokens.Find(entry.visit);
-    return token && token->state == TokenState::kReady && Runs(instance.state);
+    return token && is_ready(*token) && Runs(instance.state);
   };
   if (const Resident* resident = residents_.InMemory({ns, entry.instance})) {
-    return is_ready(resident->instance);
+    return stands_ready(resident->instance);
   }
   if (reads && *reads == 0) return true;
   if (reads) --*reads;
   // A resident leaves memory when it is written, and then its row says how it stands.
-  auto instance = rows::GetInstance(turn_.reader(), {ns, entry.instance}, catalog_.resolve());
-  return instance && is_ready(*instance);
+  auto instance = rows::GetBareInstance(turn_.reader(), {ns, entry.instance}, catalog_.resolve());
+  if (!instance || !instance->plan) return instance && stands_ready(*instance);
+  if (!Runs(instance->state)) return false;
+  // Of a plan's steps only those that come before it in the store are read.
+  bool ready = false;
+  auto scanned = rows::ScanSteps(turn_.reader(), *instance, [&](const rows::StepRow& row) {
+    const bool found = row.token && row.token->visit == entry.visit;
+    if (found) ready = is_ready(*row.token);
+    return !found;
+  });
+  return scanned && ready;
 }
 
 std::optional<Timestamp> Survey::OldestOf(const Agenda::Queue* queue, size_t* reads) const {

@@ -259,6 +259,7 @@ Result<std::optional<OwnPlan>> ReadPlan(const Moment& moment, const Instance& in
   auto graph = rows::GetGraph(moment.rows, instance);
   if (!graph) return graph.error();
   plan.emplace();
+  plan->rows.reserve(graph->steps.size());
   auto scanned = rows::ScanSteps(moment.rows, instance, [&plan](rows::StepRow row) {
     const NodeIndex home = row.home;
     plan->rows.emplace(home, std::move(row));

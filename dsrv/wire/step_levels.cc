@@ -3,6 +3,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string_view>
@@ -48,11 +49,12 @@ struct Summing {
   v1::StepRow row;
   double progress = 0;
   bool all_ended = true;
+  std::array<uint64_t, v1::Step::State_ARRAYSIZE> states = {};
   std::set<std::string_view> after;
 
   void Add(const v1::Step& step, std::string_view path, std::string_view under) {
     row.set_steps(row.steps() + 1);
-    ++(*row.mutable_states())[v1::Step::State_Name(step.state())];
+    if (v1::Step::State_IsValid(step.state())) ++states[static_cast<size_t>(step.state())];
     progress += HasRun(step) ? 1 : step.progress();
     all_ended = all_ended && HasEnded(step);
     if (step.has_start_time() && (!row.has_start_time() || step.start_time() < row.start_time())) {
@@ -70,12 +72,16 @@ struct Summing {
   }
 
   void Finish() {
+    for (size_t i = 0; i < states.size(); ++i) {
+      if (states[i] == 0) continue;
+      (*row.mutable_states())[v1::Step::State_Name(static_cast<v1::Step::State>(i))] = states[i];
+    }
     row.set_progress(progress / static_cast<double>(row.steps()));
     if (!all_ended) row.clear_end_time();
     for (std::string_view path : after) row.add_after(std::string(path));
   }
 
-  bool Failed() const { return row.states().contains(v1::Step::State_Name(v1::Step::HELD)); }
+  bool Has(v1::Step::State state) const { return states[static_cast<size_t>(state)] > 0; }
 };
 
 }  // namespace
@@ -93,13 +99,12 @@ std::vector<v1::StepRow> RowsUnder(const std::vector<v1::Step>& steps, const std
     if (step.path() == path) *sum.row.mutable_step() = step;
     sum.Add(step, path, under);
   }
-  std::ranges::stable_sort(sums, {}, [](const Summing& sum) { return !sum.Failed(); });
+  std::ranges::stable_sort(sums, {}, [](const Summing& sum) { return !sum.Has(v1::Step::HELD); });
   std::vector<v1::StepRow> rows;
   for (Summing& sum : sums) {
+    if (state != v1::Step::STATE_UNSPECIFIED && !sum.Has(state)) continue;
     sum.Finish();
-    const bool wanted = state == v1::Step::STATE_UNSPECIFIED ||
-                        sum.row.states().contains(v1::Step::State_Name(state));
-    if (wanted) rows.push_back(std::move(sum.row));
+    rows.push_back(std::move(sum.row));
   }
   return rows;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "storage/rows/bare.h"
 #include "storage/rows/encoding.h"
 #include "storage/rows/keys.h"
 #include "storage/rows/plan.h"
@@ -295,13 +296,16 @@ Result<Instance> Decode(InstanceName name, std::string_view key, std::string_vie
 
 }  // namespace
 
-Result<Instance> DecodeInstance(const Reader& reader, InstanceName name, std::string_view key,
-                                std::string_view value, const Resolve& resolve) {
-  auto instance = Decode(name, key, value, resolve);
+static Result<Instance> WithSteps(const Reader& reader, Result<Instance> instance) {
   if (!instance || !instance->plan || instance->Stopped()) return instance;
   auto restored = RestoreSteps(reader, &*instance);
   if (!restored) return restored.error();
   return instance;
+}
+
+Result<Instance> DecodeInstance(const Reader& reader, InstanceName name, std::string_view key,
+                                std::string_view value, const Resolve& resolve) {
+  return WithSteps(reader, Decode(name, key, value, resolve));
 }
 
 static void RestoreStep(StepRow row, Tokens* tokens) {
@@ -415,14 +419,18 @@ Error NoSuchInstance(InstanceName name) {
               std::string(name.ns) + "'"};
 }
 
-Result<Instance> GetInstance(const Reader& reader, InstanceName name, const Resolve& resolve) {
+Result<Instance> GetBareInstance(const Reader& reader, InstanceName name, const Resolve& resolve) {
   for (Kind kind : {kLive, kStopped}) {
     const std::string key = Key(reader.partition, kind).Of(name);
     auto value = reader.view.Get(key);
     if (!value) return value.error();
-    if (*value) return DecodeInstance(reader, name, key, **value, resolve);
+    if (*value) return Decode(name, key, **value, resolve);
   }
   return NoSuchInstance(name);
+}
+
+Result<Instance> GetInstance(const Reader& reader, InstanceName name, const Resolve& resolve) {
+  return WithSteps(reader, GetBareInstance(reader, name, resolve));
 }
 
 Result<std::optional<Spec>> FindSpec(const Reader& reader, InstanceName name) {

@@ -1,5 +1,6 @@
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { onAnswered } from "./api/call";
 import { toRefusal, type Refusal } from "./api/refusal";
 import { Empty, Refused } from "./parts/bits";
 import { Shell } from "./parts/shell";
@@ -33,7 +34,6 @@ function App() {
       const search = query.value.toString();
       go(`/signin?next=${encodeURIComponent(path.value + (search ? `?${search}` : ""))}`);
     }
-    if (first === "n" && parts.value[1]) lastNamespace.value = parts.value[1];
   }, [path.value, known, signedIn.value]);
   if (refusal) {
     return (
@@ -60,7 +60,7 @@ function App() {
       {page ? (
         <page.view key={page.key} />
       ) : (
-        <Empty title="There is no such page.">
+        <Empty page title="There is no such page.">
           <a href={href(to())}>To the overview of {namespace.value}</a>
         </Empty>
       )}
@@ -69,6 +69,9 @@ function App() {
 }
 
 keepSettings();
+onAnswered((space) => {
+  if (parts.value[0] === "n" && parts.value[1] === space) lastNamespace.value = space;
+});
 followAddress();
 watchSession();
 watchVisibility();

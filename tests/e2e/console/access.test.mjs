@@ -111,3 +111,33 @@ test("a session that ends under a page is renewed in a dialog; what was typed st
   assert.equal(await page.getByRole("dialog").getByLabel("Reason").inputValue(), "typed before");
   await done(page);
 });
+
+test("what a token may not see is refused with the server's message, and not remembered", async () => {
+  await server.call("CreateNamespace", { name: "other" }, { service: "NamespaceService" });
+  const { secret } = await server.call("CreateToken", { role: "VIEWER", namespace: "default" }, TOKENS);
+  const page = await signedIn(secret, "/n/default");
+  await page.locator(".tile").first().waitFor();
+  for (const url of ["", "/queues", "/workers", "/machines/job", "/instances/x", "/instances"]) {
+    await page.goto(`${server.base}/n/other${url}`);
+    await page.getByRole("alert").getByText("NOT_ALLOWED").first().waitFor();
+    assert.equal(await page.getByText("Loading").count(), 0, url);
+    const asked = [];
+    page.on("request", (request) => request.url().includes("Watch") && asked.push(request.url()));
+    await page.getByRole("button", { name: "Live" }).waitFor();
+    assert.deepEqual(asked, [], "it is tried again");
+  }
+  await page.goto(server.base);
+  await page.waitForURL(/\/n\/default$/);
+  await done(page);
+});
+
+test("signing in leads to no other place, and tells a person what is wrong", async () => {
+  const page = await openPage(server, `/signin?next=${encodeURIComponent("/\\evil.test")}`);
+  await page.getByLabel("Token", { exact: true }).fill("wrong");
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.getByRole("alert").getByText("This token is not valid").waitFor();
+  await page.getByLabel("Token", { exact: true }).fill(ADMIN);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.waitForURL(/\/n\/default$/);
+  await done(page);
+});

@@ -4,6 +4,7 @@ import { after, before, test } from "node:test";
 import path from "node:path";
 import {
   closeBrowser,
+  cutOff,
   done,
   faults,
   machine,
@@ -88,6 +89,7 @@ const PAGES = [
   ["/n/empty", "Nothing is defined here yet"],
   ["/n/empty/instances", "No instances yet"],
   ["/n/default/nothing", "There is no such page"],
+  ["/n/default/instances/nobody", "All instances"],
 ];
 
 // SCREENSHOTS=FOLDER, for people: each page as PNG, and the picture that README.md shows.
@@ -111,14 +113,38 @@ for (const [url, text] of PAGES) {
     test(`${url} ${theme} ${width}`, async () => {
       const page = await openPage(server, url, { theme, width, height, trusted: false });
       await page.getByText(text, { exact: false }).first().waitFor({ state: "attached" });
-      await settled(page).catch(() => undefined);
+      await settled(page);
       await picture(page, `${url} ${theme} ${width}`);
       assert.deepEqual(await faults(page), []);
       assert.equal(await sidewise(page), 0, "it scrolls sideways");
+      assert.deepEqual(await cutOff(page), [], "lists scroll sideways");
       await done(page);
     });
   }
 }
+
+test("no list is cut off at 1280, with a row open or not", async () => {
+  const page = await openPage(server, "/settings", { width: 1280 });
+  for (const url of [
+    "/n/default/instances",
+    "/n/default/machines",
+    "/n/default/machines/order?node=charge",
+    "/n/default/queues",
+    "/n/default/workers",
+    "/n/default/groups?name=42",
+    "/n/default/limits?name=env%2Fprod",
+    "/n/default/instances/42-prod?node=copy",
+    "/namespaces",
+  ]) {
+    await page.goto(server.base + url);
+    await page.locator(".list tbody tr").first().waitFor();
+    await settled(page);
+    assert.deepEqual(await cutOff(page), [], url);
+    const last = page.locator(".list tr:has(button:text-matches('Start|Freeze')) td:last-child").first();
+    if (/machines$|namespaces$/.test(url)) await last.waitFor();
+  }
+  await done(page);
+});
 
 test("pages run under their content security policy", async () => {
   for (const [url, text] of PAGES) {

@@ -219,6 +219,19 @@ export async function faults(page) {
   );
 }
 
+// Lists that must be moved sideways to be read: [name, width, width of what is in it].
+export async function cutOff(page) {
+  return page.evaluate(() =>
+    [...document.querySelectorAll(".list:not(.whole)")]
+      .map((list) => [
+        list.querySelector("table")?.getAttribute("aria-label"),
+        list.clientWidth,
+        list.scrollWidth,
+      ])
+      .filter(([, width, inside]) => inside > width),
+  );
+}
+
 export async function sidewise(page) {
   return page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
 }

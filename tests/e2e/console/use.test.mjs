@@ -176,3 +176,186 @@ test("a server that is lost is told, and found again", async () => {
     await own.stop();
   }
 });
+
+async function commands(page) {
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("The same as a command").click();
+  return dialog.locator(".command code").allInnerTexts();
+}
+
+test("an id that begins as a flag does is none for dcli", async () => {
+  await server.start("order", "-x", ORDER);
+  const page = await openPage(server, "/n/default/instances/-x");
+  await page.getByRole("button", { name: "Pause", exact: true }).click();
+  assert.equal((await commands(page))[0], "dcli pause -- -x");
+  await done(page);
+});
+
+test("a bulk transition says all of itself as a command; a preview tells of ids that are not there", async () => {
+  await server.start("order", "bulk-1", ORDER);
+  await server.start("order", "bulk-2", ORDER);
+  const page = await openPage(server, "/n/default/instances?q=bulk-");
+  await page.getByLabel("Select bulk-1").check();
+  await page.getByLabel("Select bulk-2").check();
+  await page.getByRole("button", { name: "Transition …" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Transition", { exact: true }).fill("ok");
+  await dialog.getByLabel("Params for the next node").fill('{"a": 1}');
+  assert.match(
+    (await commands(page))[0],
+    /^dcli transition ok --filter id:bulk-\d,bulk-\d --params '\{"a": 1\}'/,
+  );
+  await page.route("**/StartBulk", (route) => {
+    const request = JSON.parse(route.request().postData());
+    route.continue({ postData: JSON.stringify({ ...request, instances: ["bulk-1", "gone-since"] }) });
+  });
+  await dialog.getByRole("button", { name: "Preview" }).click();
+  await dialog.getByText("of the selected is not there any more").waitFor();
+  await done(page);
+});
+
+test("what is typed after Ctrl-K is no filter, and is never refused", async () => {
+  await server.start("order", "urn:1", ORDER);
+  await server.start("order", "machine:order", ORDER);
+  await server.start("order", "-y", ORDER);
+  const page = await openPage(server, "/n/default");
+  await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+  const refused = [];
+  page.on("response", (response) => response.status() >= 400 && refused.push(response.url()));
+  for (const id of ["urn:1", "machine:order", "-y"]) {
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox").fill(id);
+    await page.getByRole("option", { name: `${id} instance` }).waitFor();
+    await page.keyboard.press("Escape");
+  }
+  assert.deepEqual(refused, []);
+  await done(page);
+});
+
+test("a namespace that cannot be is told, and not remembered", async () => {
+  const page = await openPage(server, "/n/default");
+  await page.locator(".tile").first().waitFor();
+  for (const url of ["/n/%3Cb%3Ex", "/n/%3Cb%3Ex/queues", "/n/%3Cb%3Ex/workers", "/n/%3Cb%3Ex/instances/a"]) {
+    await page.goto(server.base + url);
+    await page.getByRole("alert").getByText("namespace name").first().waitFor();
+    assert.equal(await page.getByText("Loading").count(), 0, url);
+  }
+  await page.goto(server.base);
+  await page.waitForURL(/\/n\/default$/);
+  await done(page);
+});
+
+test("what is not there is a page with a head", async () => {
+  const page = await openPage(server, "/n/default/instances/nobody");
+  await page.getByRole("heading", { level: 1 }).waitFor();
+  await page.goto(`${server.base}/n/default/nothing`);
+  await page.getByRole("heading", { level: 1, name: "There is no such page." }).waitFor();
+  await done(page);
+});
+
+test("all columns but the id may be left out; views are saved and forgotten", async () => {
+  const page = await openPage(server, "/n/default/instances?cols=label");
+  await page.getByRole("button", { name: "Columns" }).click();
+  await page.getByLabel("Label", { exact: true }).uncheck();
+  await page.waitForURL(/cols=id/);
+  assert.equal(await page.getByRole("columnheader").count(), 2); // the boxes, and the id
+  await page.getByRole("button", { name: "Views" }).click();
+  await page.getByRole("button", { name: "Save this one …" }).click();
+  await page.getByRole("dialog").getByLabel("Name").fill("mine");
+  await page.getByRole("dialog").getByRole("button", { name: "Save" }).click();
+  await page.getByRole("button", { name: "Views" }).click();
+  await page.getByRole("button", { name: "Forget mine" }).click();
+  await page.getByText("None are saved yet").waitFor();
+  await done(page);
+});
+
+test("a filter that is refused offers nothing to change", async () => {
+  const page = await openPage(server, "/n/default/instances?q=nod:x");
+  await page.getByRole("alert").getByText("node").waitFor();
+  assert.equal(await page.getByText("Change all that match").count(), 0);
+  assert.equal(await page.locator("main .panel").count(), 0);
+  await done(page);
+});
+
+test("keys of other pages are in the help, and [ ] go from visit to visit", async () => {
+  await server.start("order", "visited", ORDER);
+  await server.call("Transition", { instance: "visited", node: "reserve", transition: "ok" });
+  const page = await openPage(server, "/n/default");
+  await page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+  await page.keyboard.press("?");
+  await page.getByRole("dialog", { name: "Keys" }).getByText("visit before").waitFor();
+  await page.goto(`${server.base}/n/default/instances/visited`);
+  await page.locator("svg.drawing").waitFor();
+  await page.keyboard.press("[");
+  await page.waitForURL(/node=charge/);
+  await page.keyboard.press("[");
+  await page.waitForURL(/node=reserve/);
+  await page.keyboard.press("]");
+  await page.waitForURL(/node=charge/);
+  await done(page);
+});
+
+test("what was typed on Define is there again; replacing all of it keeps to the policy", async () => {
+  const page = await openPage(server, "/n/default/define");
+  const text = page.locator(".cm-content");
+  await text.click();
+  await page.keyboard.press("Control+a");
+  await page.keyboard.insertText("id: typed\nnodes:\n  a: {start: true, final: true}\n");
+  await page.getByText("Typed, and not defined").waitFor();
+  await page.getByRole("link", { name: "Queues" }).click();
+  await page.getByRole("heading", { level: 1, name: "Queues" }).waitFor();
+  await page.goBack();
+  await text.getByText("typed").first().waitFor();
+  await page.getByRole("button", { name: "Discard it" }).click();
+  await text.getByText("hello").waitFor();
+  await done(page);
+});
+
+const MANY = `action: many.do
+---
+plan: many
+params: {type: object}
+flow:
+  - for_each: "\${params.items}"
+    as: one
+    do: {step: each, action: many.do, input: {of: "\${one}"}}
+`;
+
+test("a large plan is drawn by the counts of its groups; its nodes are not asked for", async () => {
+  await server.define(MANY);
+  await server.start("many", "large", JSON.stringify({ items: Array.from({ length: 3000 }, (_, i) => i) }));
+  await eventually("the plan", async () => (await server.get("large")).state === "RUNNING");
+  const page = await openPage(server, "/n/default/machines");
+  await page.getByRole("link", { name: "many", exact: true }).waitFor();
+  const asked = [];
+  page.on("request", (request) => {
+    if (/GetInstance|Watch/.test(request.url())) asked.push(request.postData() ?? "");
+  });
+  await page.goto(`${server.base}/n/default/instances/large?tab=graph`);
+  await page.getByRole("table", { name: "Steps" }).getByText("3,000 steps").waitFor();
+  await page
+    .getByRole("table", { name: "Steps" })
+    .getByText(/ready|pending/)
+    .first()
+    .waitFor();
+  await page.getByRole("button", { name: /each/ }).first().click();
+  await page.getByRole("button", { name: "each.17", exact: true }).waitFor();
+  assert.ok(!asked.some((text) => text.includes("withNodes")), "all nodes were asked for");
+  await done(page);
+});
+
+test("what a stopped instance left undone goes on no longer", async () => {
+  await server.start("deploy", "44-prod", { release: "/srv/44", env: "prod", root: "/srv/app" });
+  const task = await server.work("deploy", "ok", { output: { same: false, live: "/srv/41" } });
+  const id = task.instance;
+  await server.work("deploy", "error", { error: "no space left" });
+  await server.call("Cancel", { instance: id, mode: "FORCE" });
+  const page = await openPage(server, `/n/default/instances/${id}`);
+  const took = page.getByRole("table", { name: "Steps" }).locator("td.c-took");
+  await took.first().waitFor();
+  const before = await took.allInnerTexts();
+  const seen = await page.locator("time").first().innerText();
+  await page.waitForFunction((text) => document.querySelector("time").innerText !== text, seen); // the clock went on
+  assert.deepEqual(await took.allInnerTexts(), before);
+  await done(page);
+});

@@ -10,6 +10,17 @@ export function onSignedOut(tell: () => void): void {
   whenSignedOut = tell;
 }
 
+let whenAnswered: (space: string) => void = () => undefined;
+
+// `tell` is called when the server has answered for a namespace: whoever asked may see it.
+export function onAnswered(tell: (space: string) => void): void {
+  whenAnswered = tell;
+}
+
+export function answered(space: string | undefined): void {
+  if (space) whenAnswered(space);
+}
+
 export function methodPath(service: string, method: string): string {
   return `${base}/dfsmr.v1.${service}/${method}`;
 }
@@ -54,5 +65,7 @@ export async function call<S extends ServiceName, M extends MethodName<S>>(
   request: RequestOf<S, M>,
   signal?: AbortSignal,
 ): Promise<ReplyOf<S, M>> {
-  return (await post(methodPath(service, method), request, signal)).json();
+  const response = await post(methodPath(service, method), request, signal);
+  answered((request as { namespace?: string }).namespace);
+  return response.json();
 }

@@ -1,3 +1,5 @@
+const LASTING = ["permission_denied", "invalid_argument", "not_found", "failed_precondition", "out_of_range"];
+
 // What the server, or the way to it, says instead of an answer.
 export class Refusal extends Error {
   constructor(
@@ -11,6 +13,10 @@ export class Refusal extends Error {
   // Nobody is signed in, or no longer.
   get signedOut(): boolean {
     return this.code === "unauthenticated";
+  }
+  // Asked again it would say the same, until something else changes.
+  get lasting(): boolean {
+    return LASTING.includes(this.code);
   }
   // The server was not reached, or is on its way down: it may be asked again.
   get away(): boolean {

@@ -47,6 +47,19 @@ const colours = HighlightStyle.define([
   { tag: [tags.separator, tags.punctuation], color: "var(--quiet)" },
 ]);
 
+// What is put in place of a selection is put by the editor: the browser would keep the look of what was there in
+// a style attribute, which the page's policy forbids.
+const replacing = EditorView.domEventHandlers({
+  beforeinput: (event, view) => {
+    const given = event.data;
+    const selected = view.state.selection.ranges.some((range) => !range.empty);
+    if (event.inputType !== "insertText" || given === null || !selected || event.isComposing) return false;
+    event.preventDefault();
+    view.dispatch(view.state.replaceSelection(given), { userEvent: "input.type", scrollIntoView: true });
+    return true;
+  },
+});
+
 function base(label: string): Extension {
   return [
     lineNumbers(),
@@ -91,6 +104,7 @@ export function mount(host: HTMLElement, text: string, changed: (text: string) =
         highlightActiveLine(),
         bracketMatching(),
         indentOnInput(),
+        replacing,
         lintGutter(),
         keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab]),
         EditorView.updateListener.of((update) => {

@@ -122,6 +122,17 @@ test("places: all boxes apart, all edges with points", () => {
   assert.match(outline({ id: "a", kind: "delay" }, boxes[0]!), /Z$/);
 });
 
+test("boxes between which nothing is stand in rows, not in one column", () => {
+  const ids = Array.from({ length: 100 }, (_, i) => `n${i}`);
+  const { width, height, boxes } = place({
+    down: false,
+    boxes: ids.map((id) => ({ id, width: 120, height: 48 })),
+    edges: [],
+  });
+  assert.ok(width > height && width < 4 * height, `${width} x ${height}`);
+  assert.equal(new Set(Object.values(boxes).map(({ x, y }) => `${x} ${y}`)).size, 100);
+});
+
 test("500 boxes are laid out in the time that is promised", () => {
   const ids = Array.from({ length: 500 }, (_, i) => `n${i}`);
   const edges = ids.slice(1).map((to, i) => ({ from: ids[Math.floor(i / 2)]!, to, width: 0 }));

@@ -14,6 +14,7 @@ import { Id, None, Text, Time } from "../parts/text";
 import { usePages } from "../state/pages";
 import { namespace, query, setQuery } from "../state/route";
 import { authOff, may, session } from "../state/session";
+import { argument } from "../text/shell";
 import { count, plural, word } from "../text/words";
 
 const TABS = [
@@ -78,15 +79,22 @@ const COLUMNS: Column<AccessTokenJson>[] = [
       />
     ),
   },
-  { id: "made", title: "Made", cell: (one) => <Time of={one.createTime} /> },
+  { id: "made", lesser: 2, title: "Made", cell: (one) => <Time of={one.createTime} /> },
   {
     id: "ends",
+    lesser: 1,
     title: "Ends",
     cell: (one) => (one.expireTime ? <Time of={one.expireTime} /> : <None>never</None>),
   },
-  { id: "parent", title: "Session of", cell: (one) => (one.parent ? <Id of={one.parent} /> : <None />) },
+  {
+    id: "parent",
+    lesser: 3,
+    title: "Session of",
+    cell: (one) => (one.parent ? <Id of={one.parent} /> : <None />),
+  },
   {
     id: "do",
+    keep: true,
     title: "",
     narrow: true,
     cell: (one) => <Do class="small" label="Revoke" role="ADMIN" action={() => revoke(one)} />,
@@ -212,7 +220,7 @@ function revoke(one: AccessTokenJson): Action {
       </>
     ),
     send: () => sent("TokenService", "RevokeToken", { id: one.id }),
-    dcli: () => ["token", "revoke", one.id],
+    dcli: () => ["token", "revoke", argument(one.id)],
   };
 }
 

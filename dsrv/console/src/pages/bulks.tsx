@@ -9,6 +9,7 @@ import { Bar, Id, Link, State, Text, Time, Took } from "../parts/text";
 import { useWatch } from "../state/load";
 import { usePages } from "../state/pages";
 import { namespace, to } from "../state/route";
+import { argument } from "../text/shell";
 import { capital, count, plural, word } from "../text/words";
 
 function whomOf(bulk: BulkJson): string {
@@ -46,11 +47,12 @@ const COLUMNS: Column<BulkJson>[] = [
     ),
   },
   { id: "changed", title: "Changed", number: true, narrow: true, cell: (bulk) => count(bulk.changed) },
-  { id: "unchanged", title: "So already", number: true, cell: (bulk) => count(bulk.unchanged) },
+  { id: "unchanged", lesser: 2, title: "So already", number: true, cell: (bulk) => count(bulk.unchanged) },
   { id: "refused", title: "Refused", number: true, cell: (bulk) => count(bulk.refused) },
   { id: "began", title: "Began", cell: (bulk) => <Time of={bulk.startTime} /> },
   {
     id: "took",
+    lesser: 2,
     title: "Took",
     number: true,
     cell: (bulk) => <Took from={bulk.startTime} until={bulk.endTime} />,
@@ -94,10 +96,7 @@ function OneBulk({ id }: { id: string }) {
     { bulk: { namespace: namespace.value, id } },
     (message) => message.bulk,
   );
-  if (gone !== undefined && !bulk)
-    return (
-      <Refused refusal={{ message: gone || "There is no such bulk.", reason: "NO_SUCH_BULK" } as never} />
-    );
+  if (gone && !bulk) return <Refused refusal={gone} />;
   if (!bulk) return <p class="waiting">Loading …</p>;
   const running = bulk.state === "RUNNING";
   const whole = Number(bulk.matched ?? 0);
@@ -117,7 +116,7 @@ function OneBulk({ id }: { id: string }) {
               danger: true,
               about: "What was done stays done.",
               send: () => sent("BulkService", "StopBulk", { namespace: namespace.value, id }),
-              dcli: () => ["bulk", "stop", id],
+              dcli: () => ["bulk", "stop", argument(id)],
             })}
           />
         )}

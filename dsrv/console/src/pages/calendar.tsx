@@ -6,7 +6,7 @@ import { Id, Link, look, Mark } from "../parts/text";
 import { useLoad } from "../state/load";
 import { namespace, to } from "../state/route";
 import { times } from "../state/settings";
-import { count, day, plural, word } from "../text/words";
+import { count, day, exact, plural, word } from "../text/words";
 
 const BACK = 7;
 const AHEAD = 14;
@@ -52,6 +52,16 @@ async function cellsOf(
   return cells;
 }
 
+// The hour and minute, as all other times are told.
+function clock(time: string): string {
+  return exact(Date.parse(time), times.value === "utc").slice(11, 16);
+}
+
+// "2026-11-20" -> "Nov".
+function monthOf(date: string): string {
+  return new Date(`${date}T00:00:00Z`).toLocaleString("en", { month: "short", timeZone: "UTC" });
+}
+
 function ended(one: OccurrenceJson): string {
   if (one.outcome !== "STARTED") return one.outcome ?? "";
   return one.state === "STOPPED" ? (one.result ?? "") : (one.state ?? "STARTED");
@@ -81,7 +91,7 @@ function Shown({ cell, schedule }: { cell: Cell | undefined; schedule: ScheduleJ
     ...told,
     ...(coming
       ? [
-          `${schedule.state === "PAUSED" ? "paused, would be " : ""}${coming} to come, first at ${new Date(cell.coming[0]!).toLocaleTimeString()}`,
+          `${schedule.state === "PAUSED" ? "paused, would be " : ""}${coming} to come, first at ${clock(cell.coming[0]!)}`,
         ]
       : []),
   ].join(", ");
@@ -130,8 +140,8 @@ export function Calendar({ schedules }: { schedules: ScheduleJson[] }) {
               <th scope="col">Schedule</th>
               {days.map((one) => (
                 <th key={one} scope="col" class={one === today ? "today" : ""} aria-label={one}>
-                  {one.slice(8)}
-                  {(one.endsWith("-01") || one === days[0]) && <small> {one.slice(5, 7)}/</small>}
+                  <small>{one.endsWith("-01") || one === days[0] ? monthOf(one) : ""}</small>
+                  {Number(one.slice(8))}
                 </th>
               ))}
             </tr>

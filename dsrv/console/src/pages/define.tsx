@@ -29,11 +29,11 @@ const AFTER_TYPING = 400;
 export function DefinePage() {
   const machine = query.value.get("machine") ?? "";
   const loaded = useLoad(
-    async (signal) =>
-      machine
-        ? ((await call("RunnerService", "GetMachine", { namespace: namespace.value, id: machine }, signal))
-            .source ?? "")
-        : FIRST,
+    async (signal) => {
+      const asked = { namespace: namespace.value, id: machine };
+      const found = machine ? await call("RunnerService", "GetMachine", asked, signal) : { source: FIRST };
+      return { of: machine, source: found.source ?? "" };
+    },
     [namespace.value, machine],
   );
   return (
@@ -51,7 +51,7 @@ export function DefinePage() {
         about="Machines, plans, actions, schedules, triggers and limits, as YAML."
       />
       <Refused refusal={loaded.refusal} />
-      {loaded.data !== undefined && <Editing key={machine} first={loaded.data} />}
+      {loaded.data?.of === machine && <Editing key={machine} machine={machine} first={loaded.data.source} />}
     </>
   );
 }
@@ -84,8 +84,36 @@ function usePreview(source: string): {
   return { preview: state.preview, refusal: state.refusal };
 }
 
-function Editing({ first }: { first: string }) {
-  const [source, setSource] = useState(first);
+// What was typed and not defined yet, by namespace and machine: it is there again when one comes back, and the
+// browser asks before it is closed over it.
+const drafts = new Map<string, string>();
+addEventListener("beforeunload", (event) => {
+  if (drafts.size > 0) event.preventDefault();
+});
+
+function useDraft(machine: string, first: string) {
+  const key = JSON.stringify([namespace.value, machine]);
+  const [kept, setKept] = useState(first);
+  const [source, setSource] = useState(drafts.get(key) ?? first);
+  const type = (text: string) => {
+    if (text === kept) drafts.delete(key);
+    else drafts.set(key, text);
+    setSource(text);
+  };
+  const defined = () => {
+    drafts.delete(key);
+    setKept(source);
+  };
+  return { source, kept, type, defined };
+}
+
+function Editing({ machine, first }: { machine: string; first: string }) {
+  const { source, kept, type, defined } = useDraft(machine, first);
+  const [round, setRound] = useState(0);
+  const discard = () => {
+    type(kept);
+    setRound(round + 1); // the editor begins anew
+  };
   const [goTo, setGoTo] = useState<{ line: number } | undefined>();
   const { preview, refusal } = usePreview(source);
   const problems = (preview?.diagnostics ?? []).map((one) => ({
@@ -99,9 +127,19 @@ function Editing({ first }: { first: string }) {
   const request = { namespace: namespace.value, source, sourceName: "console.yaml" };
   return (
     <div class="define">
-      <YamlEditor text={source} change={setSource} problems={problems} goTo={goTo} />
+      <YamlEditor key={round} text={source} change={type} problems={problems} goTo={goTo} />
       <div class="stack">
         <Refused refusal={refusal} />
+        {source !== kept && (
+          <p class="draft">
+            <span class="quiet">
+              Typed, and not defined: it stays while this page of the browser is open.
+            </span>
+            <button type="button" class="small" onClick={discard}>
+              Discard it
+            </button>
+          </p>
+        )}
         <Panel
           title="What Define would do"
           aside={
@@ -118,7 +156,7 @@ function Editing({ first }: { first: string }) {
                       ? "Nothing would change."
                       : undefined
               }
-              action={() => defineOf(source, changed)}
+              action={() => defineOf(source, changed, defined)}
             />
           }
         >
@@ -206,7 +244,7 @@ const DEFINED: Column<DefinedJson>[] = [
 ];
 
 // Asks where running instances are upgraded or aborted.
-function defineOf(source: string, changed: DefinedJson[]): void {
+function defineOf(source: string, changed: DefinedJson[], after: () => void): void {
   const touched = changed.filter(
     (one) => Number(one.affectedInstances ?? 0) > 0 && one.upgradeStrategy !== "continue",
   );
@@ -231,6 +269,7 @@ function defineOf(source: string, changed: DefinedJson[]): void {
       sent("RunnerService", "Define", { namespace: namespace.value, source, sourceName: "console.yaml" }),
     dcli: () => ["define", "FILE"],
     done: (reply: DefineResponseJson) => {
+      after();
       const first = reply.defined?.find((one) => one.changed) ?? reply.defined?.[0];
       tell(
         <>

@@ -1,10 +1,9 @@
 // /n/NAMESPACE/feed?machine=&instance=&kind=
 import { useState } from "preact/hooks";
 import type { Change_KindJson, ChangeJson } from "../api/types";
-import { Command, Empty, Head, Panel } from "../parts/bits";
+import { Command, Empty, Head, Panel, Refused } from "../parts/bits";
 import { ChangePanel, FEED_COLUMNS, KINDS, toneOf } from "../parts/changes";
 import { List } from "../parts/list";
-import { Text } from "../parts/text";
 import { live } from "../state/live";
 import { useWatch } from "../state/load";
 import { namespace, query, setQuery } from "../state/route";
@@ -86,11 +85,7 @@ export function FeedPage() {
         <span class="spring" />
         <span class="quiet">{plural(rows.length, "record")}</span>
       </div>
-      {gone && (
-        <p class="notice warn" role="status">
-          <Text of={gone} />
-        </p>
-      )}
+      <Refused refusal={gone} />
       <div class={opened ? "with-side" : ""}>
         <Panel class="flush">
           <List
@@ -103,8 +98,16 @@ export function FeedPage() {
             open={(change) => setQuery({ row: change.seq === row ? undefined : change.seq })}
             more={rows.length > most ? () => setMost(most + FIRST) : undefined}
             empty={
-              <Empty title={live.value ? "Waiting for something to happen." : "It is paused."}>
-                {live.value && "Start an instance, or report on one: it shows here within a second."}
+              <Empty
+                title={
+                  gone
+                    ? "It tells nothing."
+                    : live.value
+                      ? "Waiting for something to happen."
+                      : "It is paused."
+                }
+              >
+                {live.value && !gone && "Start an instance, or report on one: it shows here within a second."}
               </Empty>
             }
           />

@@ -5,12 +5,13 @@ import { Do, sent, type Action } from "../parts/act";
 import { Empty, Facts, Refused } from "../parts/bits";
 import { ListPage } from "../parts/listpage";
 import type { Column } from "../parts/list";
-import { Bar, Id, Link, None, StateOf, Text, Time } from "../parts/text";
+import { Id, Link, None, Progress, StateOf, Text, Time } from "../parts/text";
 import { useLoad } from "../state/load";
 import { usePages } from "../state/pages";
 import { namespace, to } from "../state/route";
 import { term } from "../text/filter";
-import { capital, count, percent, word } from "../text/words";
+import { argument } from "../text/shell";
+import { capital, count, word } from "../text/words";
 
 const COLUMNS: Column<GroupJson>[] = [
   { id: "group", title: "Group", narrow: true, cell: (group) => <Id of={group.name} /> },
@@ -24,12 +25,7 @@ const COLUMNS: Column<GroupJson>[] = [
     id: "progress",
     title: "Progress",
     narrow: true,
-    cell: (group) => (
-      <span class="progress">
-        <Bar share={Number(group.progress ?? 0)} />
-        {percent(group.progress)}
-      </span>
-    ),
+    cell: (group) => <Progress share={Number(group.progress ?? 0)} />,
   },
   { id: "total", title: "Members", number: true, cell: (group) => count(group.total) },
   {
@@ -41,11 +37,12 @@ const COLUMNS: Column<GroupJson>[] = [
   },
   {
     id: "scheduled",
+    lesser: 2,
     title: "Scheduled",
     number: true,
     cell: (group) => count(Number(group.scheduled ?? 0) + Number(group.toCome ?? 0)),
   },
-  { id: "success", title: "Success", number: true, cell: (group) => count(group.success) },
+  { id: "success", lesser: 2, title: "Success", number: true, cell: (group) => count(group.success) },
   {
     id: "failed",
     title: "Failed",
@@ -57,7 +54,7 @@ const COLUMNS: Column<GroupJson>[] = [
         <None>0</None>
       ),
   },
-  { id: "made", title: "Made", cell: (group) => <Time of={group.createTime} /> },
+  { id: "made", lesser: 3, title: "Made", cell: (group) => <Time of={group.createTime} /> },
   { id: "note", title: "Note", grow: true, cell: (group) => <Text of={group.note} most={100} /> },
 ];
 
@@ -128,7 +125,7 @@ function control(group: GroupJson, action: ControlGroupRequest_ActionJson): Acti
     dcli: ({ members, note }) => [
       "groups",
       both ? word(action) : "cancel",
-      group.name,
+      argument(group.name),
       action === "FORCE" && "--force",
       action === "KILL" && "--kill",
       members === "true" && "--members",
@@ -168,7 +165,7 @@ function setting(group: GroupJson): Action {
     dcli: ({ max, stop }) => [
       "groups",
       "set",
-      group.name,
+      argument(group.name),
       "--max-running",
       max || "none",
       "--stop-on-fail",

@@ -9,11 +9,12 @@ import { FilterBox } from "../parts/filter";
 import { columnsOf, DEFAULT_COLUMNS, INSTANCE_COLUMNS, needsAll } from "../parts/instances";
 import { List } from "../parts/list";
 import { startOf } from "../parts/start";
-import { Mark, Time } from "../parts/text";
+import { Mark, Text, Time } from "../parts/text";
 import { useLoad } from "../state/load";
 import { usePages } from "../state/pages";
 import { href, namespace, path, query, setQuery, to } from "../state/route";
 import { views } from "../state/settings";
+import { clean } from "../text/clean";
 import { terms, valueOf, withTerm } from "../text/filter";
 import { count, plural, word } from "../text/words";
 
@@ -49,6 +50,8 @@ export function InstancesPage() {
     [space, filter, order, brief, dryRun],
     { size: SIZE },
   );
+  // What is refused has no rows; those of the filter before stay while the server is only away.
+  const refused = list.refusal !== undefined && (list.rows === undefined || list.refusal.lasting);
   const searching = list.next !== undefined && (list.rows?.length ?? 0) % SIZE !== 0 && list.backTo;
   return (
     <>
@@ -94,36 +97,39 @@ export function InstancesPage() {
         <Columns />
       </div>
       {list.refusal?.reason !== "BAD_FILTER" && <Refused refusal={list.refusal} />}
-      <Selection selected={selected} filter={filter} clear={() => select(new Set())} />
-      <Panel class="flush">
-        {list.rows === undefined ? (
-          !list.refusal && <p class="waiting">Looking …</p>
-        ) : (
-          <List
-            name="Instances"
-            rows={list.rows}
-            columns={columns}
-            rowKey={(one) => one.id!}
-            link={(one) => to("instances", one.id!)}
-            selected={selected}
-            select={select}
-            more={list.next ? list.more : undefined}
-            moreText={
-              searching ? (
-                <>
-                  Looked back to&nbsp;
-                  <Time of={list.backTo} />. Go on
-                </>
-              ) : (
-                "Show more"
-              )
-            }
-            empty={
-              <NoInstances filter={filter} more={list.next ? list.more : undefined} backTo={list.backTo} />
-            }
-          />
-        )}
-      </Panel>
+      {!list.refusal && <Selection selected={selected} filter={filter} clear={() => select(new Set())} />}
+      {!refused && (
+        <Panel class="flush">
+          {list.rows === undefined ? (
+            <p class="waiting">Looking …</p>
+          ) : (
+            <List
+              name="Instances"
+              rows={list.rows}
+              columns={columns}
+              rowKey={(one) => one.id!}
+              link={(one) => to("instances", one.id!)}
+              selected={selected}
+              select={select}
+              whole={query.value.has("cols")}
+              more={list.next ? list.more : undefined}
+              moreText={
+                searching ? (
+                  <>
+                    Looked back to&nbsp;
+                    <Time of={list.backTo} />. Go on
+                  </>
+                ) : (
+                  "Show more"
+                )
+              }
+              empty={
+                <NoInstances filter={filter} more={list.next ? list.more : undefined} backTo={list.backTo} />
+              }
+            />
+          )}
+        </Panel>
+      )}
     </>
   );
 }
@@ -242,7 +248,8 @@ function Columns() {
   const wanted = query.value.get("cols")?.split(",") ?? DEFAULT_COLUMNS;
   const toggle = (id: string) => {
     const next = wanted.includes(id) ? wanted.filter((one) => one !== id) : [...wanted, id];
-    setQuery({ cols: next.join(",") === DEFAULT_COLUMNS.join(",") ? undefined : next.join(",") });
+    const cols = next.join(",") || "id"; // the id is always there: an empty list would be the default one
+    setQuery({ cols: cols === DEFAULT_COLUMNS.join(",") ? undefined : cols });
   };
   return (
     <div class="popover" ref={box}>
@@ -299,14 +306,22 @@ function Views() {
       {open && (
         <div class="pop">
           {views.value.map((view) => (
-            <a
-              key={view.name}
-              class="item"
-              href={href(`${to("instances")}?${view.query}`)}
-              onClick={() => setOpen(false)}
-            >
-              {view.name}
-            </a>
+            <div key={view.name} class="item">
+              <a href={href(`${to("instances")}?${view.query}`)} onClick={() => setOpen(false)}>
+                <Text of={view.name} most={60} />
+              </a>
+              <button
+                type="button"
+                class="icon"
+                aria-label={`Forget ${clean(view.name)}`}
+                title="Forget this view"
+                onClick={() => {
+                  views.value = views.value.filter((one) => one !== view);
+                }}
+              >
+                ×
+              </button>
+            </div>
           ))}
           {views.value.length === 0 && <p class="quiet">None are saved yet.</p>}
           <button

@@ -9,6 +9,7 @@ import { Bar, Id, Link, None, Text, Time } from "../parts/text";
 import { useLoad } from "../state/load";
 import { usePages } from "../state/pages";
 import { namespace, query, setQuery, to } from "../state/route";
+import { argument } from "../text/shell";
 import { count, duration, plural, word } from "../text/words";
 
 function rateText(limit: LimitJson): string {
@@ -26,6 +27,7 @@ const COLUMNS: Column<LimitJson>[] = [
   },
   {
     id: "full",
+    lesser: 2,
     title: "",
     cell: (limit) =>
       limit.max ? (
@@ -48,6 +50,7 @@ const COLUMNS: Column<LimitJson>[] = [
   { id: "from", title: "Said by", cell: (limit) => word(limit.maxFrom ?? limit.rateFrom) },
   {
     id: "document",
+    lesser: 3,
     title: "Document",
     cell: (limit) => (limit.document ? <Id of={limit.document} /> : <None />),
   },
@@ -155,7 +158,7 @@ function setting(limit: LimitJson): Action {
     dcli: ({ key, max, rate, per, note }) => [
       "limits",
       "set",
-      limit.key ?? key,
+      argument(limit.key ?? key),
       ...(max ? ["--max", max] : []),
       ...(rate ? ["--rate", rate === "0" ? "none" : `${rate}/${per}s`] : []),
       ...(note ? ["--note", note] : []),
@@ -188,7 +191,7 @@ function OneLimit({ name }: { name: string }) {
               about: "Drops what was set by hand.",
               send: () =>
                 sent("ScheduleService", "SetLimit", { namespace: namespace.value, key: name, reset: true }),
-              dcli: () => ["limits", "reset", name],
+              dcli: () => ["limits", "reset", argument(name)],
             })}
           />
         )}

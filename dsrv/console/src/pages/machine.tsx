@@ -4,7 +4,7 @@ import type { ChangeJson, MachineJson, NodeJson } from "../api/types";
 import { grouped } from "../graph/groups";
 import { graphOfNodes, graphOfSteps, type Box, type Graph } from "../graph/model";
 import { Do } from "../parts/act";
-import { Empty, Facts, Head, Panel, Tabs, tabOf, type Tab } from "../parts/bits";
+import { Empty, Facts, Gone, Head, Panel, Tabs, tabOf, type Tab } from "../parts/bits";
 import { GraphView, Legend, type Move, type Seen } from "../parts/graph";
 import { List, type Column } from "../parts/list";
 import { startOf } from "../parts/start";
@@ -13,7 +13,7 @@ import { useWatch } from "../state/load";
 import { go, namespace, parts, query, setQuery, to } from "../state/route";
 import { cleanLines } from "../text/clean";
 import { term } from "../text/filter";
-import { count, duration, percent } from "../text/words";
+import { capital, count, duration, percent } from "../text/words";
 import { NodeDurations } from "./durations";
 import { Compare, OfVersions, Versions } from "./versions";
 
@@ -51,11 +51,11 @@ export function MachinePage() {
     (message) => message.machine,
   );
   const tab = tabOf(TABS);
-  if (gone !== undefined && !machine) {
+  if (gone && !machine) {
     return (
-      <Empty title={gone || "There is no such machine."}>
+      <Gone of={id} refusal={gone}>
         <Link to={to("machines")}>All machines</Link>
-      </Empty>
+      </Gone>
     );
   }
   if (!machine) return <p class="waiting">Loading …</p>;
@@ -244,10 +244,10 @@ function MovingGraph({
 function nodeColumns(machine: MachineJson): Column<NodeJson>[] {
   return [
     { id: "node", title: "Node", narrow: true, cell: (node) => <Id of={node.id} /> },
-    { id: "kind", title: "Kind", cell: (node) => `${node.kind}${node.start ? ", start" : ""}` },
+    { id: "kind", lesser: 2, title: "Kind", cell: (node) => `${node.kind}${node.start ? ", start" : ""}` },
     ...COUNTED.map(([, name]): Column<NodeJson> => ({
       id: name,
-      title: name,
+      title: capital(name),
       number: true,
       narrow: name !== "waiting",
       cell: (node) =>
@@ -263,9 +263,21 @@ function nodeColumns(machine: MachineJson): Column<NodeJson>[] {
           <None>0</None>
         ),
     })),
-    { id: "completed", title: "Completed", number: true, cell: (node) => count(node.stats?.completed) },
-    { id: "late", title: "Timed out", number: true, cell: (node) => count(node.stats?.timedOut) },
-    { id: "p50", title: "p50", number: true, cell: (node) => duration(node.stats?.p50) || <None /> },
+    {
+      id: "completed",
+      lesser: 2,
+      title: "Completed",
+      number: true,
+      cell: (node) => count(node.stats?.completed),
+    },
+    { id: "late", lesser: 2, title: "Timed out", number: true, cell: (node) => count(node.stats?.timedOut) },
+    {
+      id: "p50",
+      lesser: 3,
+      title: "p50",
+      number: true,
+      cell: (node) => duration(node.stats?.p50) || <None />,
+    },
     { id: "p95", title: "p95", number: true, cell: (node) => duration(node.stats?.p95) || <None /> },
     {
       id: "timeout",
@@ -273,7 +285,7 @@ function nodeColumns(machine: MachineJson): Column<NodeJson>[] {
       number: true,
       cell: (node) => duration(node.stats?.timeoutNow) || <None />,
     },
-    { id: "queue", title: "Queue", cell: (node) => node.queue || <None /> },
+    { id: "queue", lesser: 3, title: "Queue", cell: (node) => node.queue || <None /> },
   ];
 }
 

@@ -9,7 +9,7 @@ import { Id, Link, None, State, Text, Time } from "../parts/text";
 import { useLoad } from "../state/load";
 import { usePages } from "../state/pages";
 import { go, namespace, query, setQuery, to } from "../state/route";
-import { count, percent } from "../text/words";
+import { capital, count, percent } from "../text/words";
 
 export function MachinesPage() {
   const kind = query.value.get("kind") ?? "";
@@ -38,16 +38,17 @@ export function MachinesPage() {
     narrow = false,
   ): Column<MachineJson> => ({
     id: name,
-    title: name,
+    title: capital(name),
     number: true,
     narrow,
     cell: (machine) => count(machine.stats?.[name]),
   });
   const columns: Column<MachineJson>[] = [
     { id: "machine", title: "Machine", narrow: true, cell: (machine) => <Id of={machine.id} /> },
-    { id: "version", title: "Version", number: true, cell: (machine) => `v${machine.version}` },
+    { id: "version", lesser: 2, title: "Version", number: true, cell: (machine) => `v${machine.version}` },
     {
       id: "kind",
+      lesser: 2,
       title: "Kind",
       cell: (machine) => (
         <>
@@ -71,7 +72,13 @@ export function MachinesPage() {
           <None>0</None>
         ),
     },
-    { id: "retries", title: "Retries", number: true, cell: (machine) => percent(machine.stats?.retryRate) },
+    {
+      id: "retries",
+      lesser: 3,
+      title: "Retries",
+      number: true,
+      cell: (machine) => percent(machine.stats?.retryRate),
+    },
     {
       id: "breaker",
       title: "Breaker",
@@ -84,6 +91,7 @@ export function MachinesPage() {
     },
     {
       id: "package",
+      lesser: 2,
       title: "Package",
       cell: (machine) =>
         machine.package?.name ? (
@@ -94,9 +102,10 @@ export function MachinesPage() {
           <None />
         ),
     },
-    { id: "defined", title: "Defined", cell: (machine) => <Time of={machine.defineTime} /> },
+    { id: "defined", lesser: 3, title: "Defined", cell: (machine) => <Time of={machine.defineTime} /> },
     {
       id: "start",
+      keep: true,
       title: "",
       cell: (machine) =>
         machine.kind !== "action" && !machine.retired ? (

@@ -8,6 +8,7 @@ import type { Column } from "../parts/list";
 import { Bar, Id, None, State, Text, Time } from "../parts/text";
 import { usePages } from "../state/pages";
 import { toIn } from "../state/route";
+import { argument } from "../text/shell";
 import { bytes, count, duration } from "../text/words";
 
 function Used({
@@ -59,19 +60,28 @@ const COLUMNS: Column<NamespaceJson>[] = [
   used("packages", "Packages", (one) => one.usage?.packageBytes, "packageBytes", bytes),
   {
     id: "starts",
+    lesser: 3,
     title: "Starts a second",
     number: true,
     cell: (one) => Number(one.usage?.startsPerSecond ?? 0).toFixed(1),
   },
-  { id: "stopped", title: "Stopped, kept", number: true, cell: (one) => count(one.usage?.stoppedInstances) },
+  {
+    id: "stopped",
+    lesser: 2,
+    title: "Stopped, kept",
+    number: true,
+    cell: (one) => count(one.usage?.stoppedInstances),
+  },
   {
     id: "retention",
+    lesser: 2,
     title: "Kept for",
     cell: (one) => (one.effective?.retention ? duration(one.effective.retention) : <None />),
   },
-  { id: "made", title: "Made", cell: (one) => <Time of={one.createTime} /> },
+  { id: "made", lesser: 3, title: "Made", cell: (one) => <Time of={one.createTime} /> },
   {
     id: "do",
+    keep: true,
     title: "",
     narrow: true,
     cell: (one) => (
@@ -86,6 +96,7 @@ const COLUMNS: Column<NamespaceJson>[] = [
   },
   {
     id: "about",
+    lesser: 3,
     title: "About",
     grow: true,
     cell: (one) => <Text of={one.settings?.description} most={100} />,
@@ -102,7 +113,7 @@ function freeze(one: NamespaceJson): Action {
       ? "Work is handed out again."
       : "For maintenance: nothing is handed out or started from outside; what is claimed may report.",
     send: () => sent("NamespaceService", "FreezeNamespace", { name: one.name, thaw: thaw || undefined }),
-    dcli: () => ["namespace", thaw ? "thaw" : "freeze", one.name],
+    dcli: () => ["namespace", thaw ? "thaw" : "freeze", argument(one.name)],
   };
 }
 

@@ -1,13 +1,13 @@
 // /n/NAMESPACE
 import type { MachineRowJson, OverviewJson, SlowNodeJson, Trouble_KindJson, TroubleJson } from "../api/types";
-import { Empty, Facts, Head, Panel } from "../parts/bits";
+import { Empty, Facts, Head, Panel, Waiting } from "../parts/bits";
 import { Minutes } from "../parts/chart";
 import { List, type Column } from "../parts/list";
 import { Id, Link, Mark, None, State, Text, Time } from "../parts/text";
 import { useWatch } from "../state/load";
 import { namespace, to } from "../state/route";
 import { term } from "../text/filter";
-import { bytes, count, duration, percent, plural } from "../text/words";
+import { bytes, capital, count, duration, percent, plural } from "../text/words";
 
 const SAID: Record<Trouble_KindJson, [string, string, string]> = {
   KIND_UNSPECIFIED: ["", "trouble", "pending"],
@@ -23,20 +23,15 @@ const SAID: Record<Trouble_KindJson, [string, string, string]> = {
 };
 
 export function OverviewPage() {
-  const { data } = useWatch<OverviewJson>(
+  const { data, gone } = useWatch<OverviewJson>(
     { overview: { namespace: namespace.value } },
     (message) => message.overview,
   );
   return (
     <>
       <Head title="Overview" />
-      {!data ? (
-        <p class="waiting" aria-busy="true">
-          Loading …
-        </p>
-      ) : (
-        <Overview of={data} />
-      )}
+      <Waiting on={{ data, refusal: gone }} />
+      {data && <Overview of={data} />}
     </>
   );
 }
@@ -234,11 +229,12 @@ const MACHINES: Column<MachineRowJson>[] = [
       </>
     ),
   },
-  { id: "kind", title: "Kind", cell: (row) => row.kind },
+  { id: "kind", lesser: 3, title: "Kind", cell: (row) => row.kind },
   ...(["running", "ready", "claimed", "waiting", "held", "paused"] as const).map(
     (name): Column<MachineRowJson> => ({
       id: name,
-      title: name,
+      title: capital(name),
+      lesser: name === "paused" ? 2 : 1,
       number: true,
       narrow: name === "running" || name === "held",
       cell: (row) => {

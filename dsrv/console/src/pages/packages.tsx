@@ -12,6 +12,7 @@ import { usePages } from "../state/pages";
 import { namespace, query, setQuery, to } from "../state/route";
 import { cleanLines } from "../text/clean";
 import { term } from "../text/filter";
+import { argument } from "../text/shell";
 import { bytes, count, plural, word } from "../text/words";
 import { Put, useDrop } from "./put";
 
@@ -45,8 +46,8 @@ const COLUMNS: Column<PackageVersionJson>[] = [
       ),
   },
   { id: "error", title: "Failed", number: true, cell: (one) => count(one.stats?.error) },
-  { id: "size", title: "Size", number: true, cell: (one) => bytes(one.size) },
-  { id: "put", title: "Put", cell: (one) => <Time of={one.putTime} /> },
+  { id: "size", lesser: 2, title: "Size", number: true, cell: (one) => bytes(one.size) },
+  { id: "put", lesser: 2, title: "Put", cell: (one) => <Time of={one.putTime} /> },
   {
     id: "about",
     title: "About",
@@ -160,7 +161,7 @@ function activate(one: PackageVersionJson): Action {
     dcli: ({ percent, adopt, note }) => [
       "package",
       "activate",
-      `${one.package}@${one.version}`,
+      argument(`${one.package}@${one.version}`),
       ...(Number(percent) === 100 ? [] : ["--percent", percent]),
       adopt === "true" && "--adopt",
       ...(note ? ["--note", note] : []),
@@ -183,7 +184,7 @@ function rollBack(name: string): Action {
         rollback: true,
         note: note || undefined,
       }),
-    dcli: ({ note }) => ["package", "rollback", name, ...(note ? ["--note", note] : [])],
+    dcli: ({ note }) => ["package", "rollback", argument(name), ...(note ? ["--note", note] : [])],
     done: told,
   };
 }

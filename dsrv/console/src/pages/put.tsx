@@ -8,6 +8,7 @@ import { Command, Refused } from "../parts/bits";
 import { Dialog } from "../parts/dialog";
 import { namespace } from "../state/route";
 import { may } from "../state/session";
+import { argument, dcliLine } from "../text/shell";
 import { bytes } from "../text/words";
 
 export function useDrop(dropped: (file: File) => void): void {
@@ -80,7 +81,7 @@ export function Put({ file, close, done }: { file: File; close: () => void; done
           {busy ? "Sending …" : "Put"}
         </button>
       </footer>
-      <Command of={`dcli package push ${file.name}`} />
+      <Command of={dcliLine(["package", "push", argument(file.name)], namespace.value)} />
     </Dialog>
   );
 }

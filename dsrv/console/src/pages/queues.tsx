@@ -5,6 +5,7 @@ import { ListPage } from "../parts/listpage";
 import type { Column } from "../parts/list";
 import { Id, Link, None, Time } from "../parts/text";
 import { useWatch } from "../state/load";
+import { watchedList } from "../state/pages";
 import { namespace, query, setQuery, to } from "../state/route";
 import { term } from "../text/filter";
 import { count, duration } from "../text/words";
@@ -41,6 +42,7 @@ const COLUMNS: Column<QueueRowJson>[] = [
   { id: "claimed", title: "Claimed", number: true, cell: (row) => count(row.claimed) },
   {
     id: "back",
+    lesser: 2,
     title: "Held back",
     number: true,
     cell: (row) => (Number(row.heldBack ?? 0) > 0 ? count(row.heldBack) : <None>0</None>),
@@ -59,31 +61,26 @@ const COLUMNS: Column<QueueRowJson>[] = [
         <None>nobody</None>
       ),
   },
-  { id: "asked", title: "Last asked", cell: (row) => <Time of={row.askedTime} /> },
+  { id: "asked", lesser: 2, title: "Last asked", cell: (row) => <Time of={row.askedTime} /> },
   {
     id: "rate",
+    lesser: 2,
     title: "Claims a second",
     number: true,
     cell: (row) => (row.claimsPerSecond ? Number(row.claimsPerSecond).toFixed(1) : <None>0</None>),
   },
-  { id: "action", title: "Action", cell: (row) => <Id of={row.action} /> },
+  { id: "action", lesser: 3, title: "Action", cell: (row) => <Id of={row.action} /> },
 ];
 
 export function QueuesPage() {
   const machine = query.value.get("machine") ?? "";
   const queue = query.value.get("queue") ?? "";
-  const { data } = useWatch<QueueRowJson[]>(
-    { queues: { namespace: namespace.value, machine, queue, pageSize: 1000 } },
-    (message) => message.queues && (message.queues.queues ?? []),
+  const list = watchedList(
+    useWatch<QueueRowJson[]>(
+      { queues: { namespace: namespace.value, machine, queue, pageSize: 1000 } },
+      (message) => message.queues && (message.queues.queues ?? []),
+    ),
   );
-  const list = {
-    rows: data,
-    data,
-    refusal: undefined,
-    next: undefined,
-    more: () => undefined,
-    reload: () => undefined,
-  };
   return (
     <ListPage
       title="Queues"

@@ -12,6 +12,7 @@ import { usePages } from "../state/pages";
 import { namespace, to } from "../state/route";
 import { cleanLines } from "../text/clean";
 import { objectProblem } from "../text/json";
+import { argument } from "../text/shell";
 import { count, plural } from "../text/words";
 import { Calendar } from "./calendar";
 
@@ -26,6 +27,7 @@ const COLUMNS: Column<ScheduleJson>[] = [
   { id: "summary", title: "Times", cell: (one) => <Text of={one.summary} most={60} /> },
   {
     id: "starts",
+    lesser: 2,
     title: "Starts",
     cell: (one) =>
       one.machine ? (
@@ -50,7 +52,7 @@ const COLUMNS: Column<ScheduleJson>[] = [
         <None />
       ),
   },
-  { id: "running", title: "Running", number: true, cell: (one) => count(one.running) },
+  { id: "running", lesser: 3, title: "Running", number: true, cell: (one) => count(one.running) },
   {
     id: "failures",
     title: "Failures in a row",
@@ -125,7 +127,12 @@ function runNow(schedule: ScheduleJson): Action {
         name: schedule.name,
         params: params || undefined,
       }),
-    dcli: ({ params }) => ["schedules", "run", schedule.name, ...(params ? ["--params", params] : [])],
+    dcli: ({ params }) => [
+      "schedules",
+      "run",
+      argument(schedule.name),
+      ...(params ? ["--params", params] : []),
+    ],
     done: (reply: OccurrenceJson) =>
       tell(
         reply.instance ? (
@@ -186,7 +193,7 @@ function backfill(schedule: ScheduleJson): Action {
     dcli: ({ from, to: until, max, again, dry }) => [
       "schedules",
       "backfill",
-      schedule.name,
+      argument(schedule.name),
       "--from",
       from,
       "--to",

@@ -1,10 +1,10 @@
 // /signin
 import { useEffect, useState } from "preact/hooks";
-import { toRefusal, type Refusal } from "../api/refusal";
-import { go, query, to } from "../state/route";
+import type { Refusal } from "../api/refusal";
+import { go, ownAddress, query, to } from "../state/route";
 import { signedIn, signIn } from "../state/session";
 import { Command, Head, Panel, Refused } from "../parts/bits";
-import { TokenForm } from "../parts/signin";
+import { refusedSignIn, TokenForm } from "../parts/signin";
 
 // dcli console prints an address with a code behind "#": good for one sign-in, and never sent in a URL.
 function takeCode(): string {
@@ -15,19 +15,17 @@ function takeCode(): string {
 
 // Where one was going when asked to sign in; only pages of this server.
 function wanted(): string {
-  const next = query.value.get("next") ?? "";
-  return /^\/(?!\/)/.test(next) ? next : to();
+  return ownAddress(query.value.get("next") ?? "") ?? to();
 }
 
 export function SignInPage() {
   const [refusal, setRefusal] = useState<Refusal | undefined>();
-  const next = wanted();
   useEffect(() => {
     const code = takeCode();
-    if (code) signIn(code).catch((error) => setRefusal(toRefusal(error)));
+    if (code) signIn(code).catch((error) => setRefusal(refusedSignIn(error, "code")));
   }, []);
   useEffect(() => {
-    if (signedIn.value) go(next);
+    if (signedIn.value) go(wanted());
   }, [signedIn.value]);
   return (
     <div class="center">

@@ -11,6 +11,7 @@ import { useLoad } from "../state/load";
 import { usePages } from "../state/pages";
 import { namespace, to } from "../state/route";
 import { cleanLines } from "../text/clean";
+import { argument } from "../text/shell";
 import { count, word } from "../text/words";
 
 const COLUMNS: Column<TriggerJson>[] = [
@@ -29,8 +30,8 @@ const COLUMNS: Column<TriggerJson>[] = [
         <None>a transition</None>
       ),
   },
-  { id: "listed", title: "Occurrences", number: true, cell: (one) => count(one.occurrences) },
-  { id: "gathering", title: "Gatherings", number: true, cell: (one) => count(one.openGatherings) },
+  { id: "listed", lesser: 2, title: "Occurrences", number: true, cell: (one) => count(one.occurrences) },
+  { id: "gathering", lesser: 3, title: "Gatherings", number: true, cell: (one) => count(one.openGatherings) },
   {
     id: "failed",
     title: "Failed",
@@ -39,7 +40,7 @@ const COLUMNS: Column<TriggerJson>[] = [
     cell: (one) =>
       Number(one.failed ?? 0) > 0 ? <span class="late">{count(one.failed)}</span> : <None>0</None>,
   },
-  { id: "lag", title: "Behind", number: true, cell: (one) => count(one.lag) },
+  { id: "lag", lesser: 2, title: "Behind", number: true, cell: (one) => count(one.lag) },
   {
     id: "last",
     title: "Last",
@@ -113,7 +114,7 @@ function fire(one: TriggerJson): Action {
         item,
         on: on || undefined,
       }),
-    dcli: ({ item }) => ["triggers", "fire", one.name, "--item", item],
+    dcli: ({ item }) => ["triggers", "fire", argument(one.name), "--item", item],
     done: (reply: OccurrenceJson) =>
       tell(
         reply.instance ? (

@@ -10,7 +10,7 @@ import { Link, Time } from "../parts/text";
 import { useLoad } from "../state/load";
 import { namespace, query, setQuery, to } from "../state/route";
 import { term } from "../text/filter";
-import { count } from "../text/words";
+import { capital, count } from "../text/words";
 
 const MOST_VERSIONS = 20;
 
@@ -64,7 +64,7 @@ export function OfVersions({ machine }: { machine: MachineJson }) {
     { id: "version", title: "Version", narrow: true, cell: (one) => `v${one.version}` },
     ...(["running", "scheduled", "paused", "stopped"] as const).map((name): Column<MachineJson> => ({
       id: name,
-      title: name,
+      title: capital(name),
       number: true,
       narrow: name !== "scheduled",
       cell: (one) => (

@@ -7,10 +7,11 @@ import { ListPage } from "../parts/listpage";
 import type { Column } from "../parts/list";
 import { Id, Left, Link, None, State, Text, Time } from "../parts/text";
 import { useLoad, useWatch } from "../state/load";
-import { usePages } from "../state/pages";
+import { usePages, watchedList } from "../state/pages";
 import { namespace, to } from "../state/route";
 import { clean } from "../text/clean";
 import { term } from "../text/filter";
+import { argument } from "../text/shell";
 import { bytes, count, percent, plural, word } from "../text/words";
 
 const TABS = [
@@ -40,8 +41,8 @@ const WORKERS: Column<WorkerRowJson>[] = [
       </Link>
     ),
   },
-  { id: "how", title: "How", cell: (row) => row.how },
-  { id: "address", title: "Address", cell: (row) => <Id of={row.address} /> },
+  { id: "how", lesser: 2, title: "How", cell: (row) => row.how },
+  { id: "address", lesser: 3, title: "Address", cell: (row) => <Id of={row.address} /> },
   {
     id: "hand",
     title: "In hand",
@@ -61,8 +62,8 @@ const WORKERS: Column<WorkerRowJson>[] = [
         <None>0</None>
       ),
   },
-  { id: "late", title: "Timed out", number: true, cell: (row) => count(row.timedOutHour) },
-  { id: "stale", title: "Stale", number: true, cell: (row) => count(row.staleHour) },
+  { id: "late", lesser: 2, title: "Timed out", number: true, cell: (row) => count(row.timedOutHour) },
+  { id: "stale", lesser: 3, title: "Stale", number: true, cell: (row) => count(row.staleHour) },
   { id: "seen", title: "Seen", cell: (row) => <Time of={row.seenTime} /> },
   {
     id: "asks",
@@ -77,18 +78,12 @@ const WORKERS: Column<WorkerRowJson>[] = [
 ];
 
 function Workers() {
-  const { data } = useWatch<WorkerRowJson[]>(
-    { workers: { namespace: namespace.value, pageSize: 1000 } },
-    (message) => message.workers && (message.workers.workers ?? []),
+  const list = watchedList(
+    useWatch<WorkerRowJson[]>(
+      { workers: { namespace: namespace.value, pageSize: 1000 } },
+      (message) => message.workers && (message.workers.workers ?? []),
+    ),
   );
-  const list = {
-    rows: data,
-    data,
-    refusal: undefined,
-    next: undefined,
-    more: () => undefined,
-    reload: () => undefined,
-  };
   return (
     <ListPage
       bare
@@ -115,7 +110,7 @@ function drain(agent: AgentJson, undo: boolean): Action {
     fields: undo ? [] : [{ name: "reason", label: "Reason", hint: "Shown beside it." }],
     send: ({ reason }) =>
       sent("AgentService", "DrainAgent", { namespace: namespace.value, name: agent.name, undo, reason }),
-    dcli: () => ["agents", undo ? "undrain" : "drain", agent.name],
+    dcli: () => ["agents", undo ? "undrain" : "drain", argument(agent.name)],
   };
 }
 
@@ -127,7 +122,7 @@ function evict(agent: AgentJson): Action {
     about:
       "For a machine that is gone, or has to go: all it has in hand is killed and ready for others at once, but for what runs at most once.",
     send: () => sent("AgentService", "EvictAgent", { namespace: namespace.value, name: agent.name }),
-    dcli: () => ["agents", "evict", agent.name],
+    dcli: () => ["agents", "evict", argument(agent.name)],
     done: (reply: EvictAgentResponseJson) =>
       tell(`Evicted: ${plural(reply.givenBack, "task")} given back, ${count(reply.kept)} kept.`),
   };

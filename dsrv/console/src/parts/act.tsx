@@ -8,7 +8,7 @@ import { toRefusal, type Refusal } from "../api/refusal";
 import type { MethodName, RequestOf, ServiceName } from "../api/types";
 import { namespace } from "../state/route";
 import { authOff, may, type Role } from "../state/session";
-import { curlLine, dcliLine } from "../text/shell";
+import { curlLine, dcliLine, type Word } from "../text/shell";
 import { Command, Field, Refused } from "./bits";
 import { Dialog } from "./dialog";
 
@@ -41,7 +41,7 @@ export interface Action {
   typed?: string; // must be typed before the button works
   send?: (values: Values) => Sent;
   local?: (values: Values) => void; // in place of `send`: concerns this browser alone
-  dcli?: (values: Values) => (string | false | undefined)[];
+  dcli?: (values: Values) => Word[];
   done?: (reply: never) => ComponentChildren | void;
   wide?: boolean;
 }

@@ -21,16 +21,22 @@ export function Empty({
   title,
   children,
   command,
+  page,
 }: {
   title: string;
   children?: ComponentChildren;
   command?: string;
+  page?: boolean; // in place of a whole page, whose head it is
 }) {
   return (
     <div class="empty">
-      <p>
-        <strong>{title}</strong>
-      </p>
+      {page ? (
+        <h1>{title}</h1>
+      ) : (
+        <p>
+          <strong>{title}</strong>
+        </p>
+      )}
       {children && <p>{children}</p>}
       {command && <Command of={command} />}
     </div>
@@ -55,7 +61,7 @@ export function Copy({ text, label = "Copy" }: { text: string; label?: string })
 export function Command({ of }: { of: string }) {
   return (
     <div class="command">
-      <code>{clean(of).replace(/\\n/g, "\n")}</code>
+      <code>{cleanLines(of)}</code>
       <Copy text={of} />
     </div>
   );
@@ -142,13 +148,40 @@ export function Field({
 }
 
 // Waits for data: nothing for a moment, then a word; a refusal in its place.
-export function Waiting({ on }: { on: Loaded<unknown> }) {
+export function Waiting({ on }: { on: Pick<Loaded<unknown>, "data" | "refusal"> }) {
   if (on.refusal) return <Refused refusal={on.refusal} />;
   return on.data === undefined ? (
     <p class="waiting" aria-busy="true">
       Loading …
     </p>
   ) : null;
+}
+
+// In place of a page whose subject cannot be shown: it is not there, or not the caller's to see.
+export function Gone({
+  of,
+  refusal,
+  command,
+  children,
+}: {
+  of: string;
+  refusal: Refusal;
+  command?: string;
+  children: ComponentChildren;
+}) {
+  if (refusal.reason.startsWith("NO_SUCH_")) {
+    return (
+      <Empty page title={clean(refusal.message)} command={command}>
+        {children}
+      </Empty>
+    );
+  }
+  return (
+    <>
+      <Head title={<bdi class="mono">{clean(of)}</bdi>} />
+      <Refused refusal={refusal} />
+    </>
+  );
 }
 
 export function Facts({ rows }: { rows: [string, ComponentChildren][] }) {

@@ -13,6 +13,7 @@ import { useLoad } from "../state/load";
 import { namespace, to } from "../state/route";
 import { quoteValue } from "../text/filter";
 import { objectProblem } from "../text/json";
+import { argument, type Word } from "../text/shell";
 import { capital, count, plural, word } from "../text/words";
 import { AsCommand, sent, tell } from "./act";
 import { Field, Refused } from "./bits";
@@ -64,16 +65,17 @@ function requestOf(what: What, options: Options): StartBulkRequestJson {
   };
 }
 
-function dcliOf(request: StartBulkRequestJson): (string | false | undefined)[] {
+function dcliOf(request: StartBulkRequestJson): Word[] {
   const filter = request.filter ?? `id:${(request.instances ?? []).map(quoteValue).join(",")}`;
   const mode = request.mode === "FORCE" ? "--force" : request.mode === "KILL" ? "--kill" : false;
   return [
     word(request.action),
-    request.transition,
+    request.transition !== undefined && argument(request.transition),
     "--filter",
     filter,
     mode,
     ...(request.node ? ["--node", request.node] : []),
+    ...(request.nodeParams ? ["--params", request.nodeParams] : []),
     ...(request.atMost ? ["--at-most", String(request.atMost)] : []),
     ...(request.reason ? ["--reason", request.reason] : []),
     "--yes",
@@ -137,7 +139,7 @@ function OneBulk({ what, close }: { what: What; close: () => void }) {
             if (what.action === "TRANSITION") setSettled(false);
           }}
         />
-        {settled && <Preview bulk={bulk} refusal={preview.refusal} />}
+        {settled && <Preview bulk={bulk} refusal={preview.refusal} selected={what.instances?.length} />}
         <Field label="Reason" hint="The note of each change, and in the audit log.">
           {(id) => (
             <input
@@ -251,10 +253,19 @@ function OptionFields({
   return null;
 }
 
-function Preview({ bulk, refusal }: { bulk: BulkJson | undefined; refusal: Refusal | undefined }) {
+function Preview({
+  bulk,
+  refusal,
+  selected,
+}: {
+  bulk: BulkJson | undefined;
+  refusal: Refusal | undefined;
+  selected: number | undefined;
+}) {
   if (refusal) return <Refused refusal={refusal} />;
   if (!bulk) return <p class="waiting">Counting …</p>;
   const least = bulk.atLeast ? "at least " : "";
+  const missing = bulk.atLeast ? 0 : (selected ?? 0) - Number(bulk.matched ?? 0);
   return (
     <div class="preview">
       <p>
@@ -265,6 +276,11 @@ function Preview({ bulk, refusal }: { bulk: BulkJson | undefined; refusal: Refus
         would change, {count(bulk.unchanged)} are so already, {count(bulk.refused)} would be refused ({least}
         {count(bulk.matched)} match).
       </p>
+      {missing > 0 && (
+        <p>
+          <b>{count(missing)}</b> of the selected {missing === 1 ? "is" : "are"} not there any more.
+        </p>
+      )}
       {Object.entries(bulk.reasons ?? {}).map(([why, number]) => (
         <p key={why}>
           {count(number)} <code>{why}</code>

@@ -27,11 +27,19 @@ export function Minutes({
   return (
     <figure class="chart">
       <figcaption>
-        <b>{title}</b>{" "}
-        <span class="quiet">
-          {count(whole)} in the last hour{whole > 0 ? `, at most ${count(most)} a minute` : ""}
-        </span>
+        <b>{title}</b>
+        <span class="quiet">{count(whole)} in the last hour</span>
       </figcaption>
+      <p class="of">
+        {series.length > 1
+          ? series.map((one) => (
+              <span key={one.name} class={`is-${one.state}`}>
+                <i class="swatch" />
+                {one.name}
+              </span>
+            ))
+          : whole > 0 && `at most ${count(most)} a minute`}
+      </p>
       <svg
         viewBox={`0 0 ${width} ${height}`}
         preserveAspectRatio="none"
@@ -65,16 +73,6 @@ export function Minutes({
           );
         })}
       </svg>
-      {series.length > 1 && (
-        <p class="legend">
-          {series.map((one) => (
-            <span key={one.name} class={`is-${one.state}`}>
-              <i class="swatch" />
-              {one.name}
-            </span>
-          ))}
-        </p>
-      )}
     </figure>
   );
 }

@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api/call";
 import { go, namespace, to } from "../state/route";
 import { PAGES } from "../pages/pages";
-import { quoteValue } from "../text/filter";
+import { bareWord } from "../text/filter";
 import { Dialog } from "./dialog";
 import { pageUrl } from "./shell";
 import { Id } from "./text";
@@ -39,6 +39,11 @@ function pagesLike(text: string): Place[] {
   }));
 }
 
+// Whether an instance's id may begin so: the server is not asked what it would refuse.
+function mayBeId(text: string): boolean {
+  return /^[!-~]{1,256}$/.test(text);
+}
+
 // Every source may fail alone: the others are shown.
 async function placesLike(text: string): Promise<Place[]> {
   const space = namespace.value;
@@ -53,18 +58,20 @@ async function placesLike(text: string): Promise<Place[]> {
           url: to("machines", machine.id!),
         })),
     ),
-    call("RunnerService", "ListInstances", {
-      namespace: space,
-      filter: quoteValue(text),
-      brief: true,
-      pageSize: 8,
-    }).then((reply) =>
-      (reply.instances ?? []).map((one) => ({
-        kind: "instance",
-        name: one.id!,
-        url: to("instances", one.id!),
-      })),
-    ),
+    !mayBeId(text)
+      ? Promise.resolve([])
+      : call("RunnerService", "ListInstances", {
+          namespace: space,
+          filter: bareWord(text),
+          brief: true,
+          pageSize: 8,
+        }).then((reply) =>
+          (reply.instances ?? []).map((one) => ({
+            kind: "instance",
+            name: one.id!,
+            url: to("instances", one.id!),
+          })),
+        ),
     call("ScheduleService", "ListSchedules", { namespace: space, pageSize: 1000 }).then((reply) =>
       (reply.schedules ?? [])
         .filter((one) => like(one.name))

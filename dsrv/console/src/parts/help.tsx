@@ -32,18 +32,6 @@ export function Help() {
             <dd>{what}</dd>
           </div>
         ))}
-        <div>
-          <dt>
-            <kbd>Enter</kbd>
-          </dt>
-          <dd>open the row</dd>
-        </div>
-        <div>
-          <dt>
-            <kbd>Esc</kbd>
-          </dt>
-          <dd>close a dialog</dd>
-        </div>
       </dl>
     </Dialog>
   );

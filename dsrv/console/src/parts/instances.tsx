@@ -1,9 +1,10 @@
 // Instances in a list: the columns that may be chosen.
 import type { InstanceJson, TokenJson } from "../api/types";
 import { to } from "../state/route";
-import { percent, word } from "../text/words";
+import { sortedEntries } from "../text/json";
+import { word } from "../text/words";
 import type { Column } from "./list";
-import { Bar, Id, Link, Mark, None, StateOf, Text, Time, Took } from "./text";
+import { Id, Link, Mark, None, Progress, StateOf, Text, Time, Took } from "./text";
 
 export function workersOf(tokens: TokenJson[]): string[] {
   return tokens
@@ -31,7 +32,7 @@ function Where({ of }: { of: InstanceJson }) {
 }
 
 function Labels({ of }: { of: Record<string, string> | undefined }) {
-  const all = Object.entries(of ?? {});
+  const all = sortedEntries(of);
   return all.length === 0 ? (
     <None />
   ) : (
@@ -68,27 +69,31 @@ export const INSTANCE_COLUMNS: Column<InstanceJson>[] = [
     cell: (one) => <StateOf state={one.state} result={one.result} cancel={one.cancel} />,
   },
   { id: "where", title: "Where", cell: (one) => <Where of={one} /> },
-  { id: "attempt", title: "Attempt", number: true, cell: (one) => one.tokens?.[0]?.attempt || <None /> },
-  { id: "started", title: "Started", cell: (one) => <Time of={one.startTime} /> },
+  {
+    id: "attempt",
+    lesser: 3,
+    title: "Attempt",
+    number: true,
+    cell: (one) => one.tokens?.[0]?.attempt || <None />,
+  },
+  { id: "started", lesser: 2, title: "Started", cell: (one) => <Time of={one.startTime} /> },
   { id: "changed", title: "Changed", narrow: true, cell: (one) => <Time of={one.changeTime} /> },
   {
     id: "took",
+    lesser: 2,
     title: "Took",
     number: true,
     cell: (one) => <Took from={one.startTime} until={one.endTime} />,
   },
   {
     id: "progress",
+    lesser: 2,
     title: "Progress",
-    cell: (one) => (
-      <span class="progress">
-        <Bar share={Number(one.progress ?? 0)} />
-        {percent(one.progress)}
-      </span>
-    ),
+    cell: (one) => <Progress share={Number(one.progress ?? 0)} />,
   },
   {
     id: "worker",
+    lesser: 2,
     title: "Worker",
     cell: (one) => <Text of={workersOf(one.tokens ?? []).join(", ") || "–"} most={40} />,
   },
@@ -111,7 +116,7 @@ export const INSTANCE_COLUMNS: Column<InstanceJson>[] = [
 export const DEFAULT_COLUMNS = ["id", "machine", "state", "where", "attempt", "changed", "took", "error"];
 
 export function columnsOf(text: string | null): Column<InstanceJson>[] {
-  const wanted = text ? text.split(",") : DEFAULT_COLUMNS;
+  const wanted = text?.split(",") ?? DEFAULT_COLUMNS;
   const chosen = INSTANCE_COLUMNS.filter((column) => column.id === "id" || wanted.includes(column.id));
   return chosen;
 }

@@ -3,15 +3,13 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { go } from "../state/route";
 import { bind } from "../state/keys";
+import { useFitting, type Fitting } from "./fit";
 import { Link } from "./text";
 
-export interface Column<T> {
-  id: string;
+export interface Column<T> extends Fitting {
   title: ComponentChildren;
   cell: (row: T) => ComponentChildren;
   number?: boolean;
-  grow?: boolean;
-  narrow?: boolean; // shown on small screens, too
 }
 
 interface Props<T> {
@@ -28,6 +26,7 @@ interface Props<T> {
   more?: () => void; // asks for the next page
   moreText?: ComponentChildren;
   tone?: (row: T) => string | undefined;
+  whole?: boolean; // all columns, as they were chosen: it may be moved sideways
 }
 
 const ROW = 30; // pixels, as in app.css
@@ -35,7 +34,9 @@ const WINDOW = 120; // rows in the document of a list that is longer
 const MARGIN = 40; // that may be more before it is cut down
 
 export function List<T>(props: Props<T>) {
-  const { rows, columns, rowKey } = props;
+  const { rows, rowKey } = props;
+  const host = useRef<HTMLDivElement>(null);
+  const columns = useFitting(host, props.columns, rows, !!props.whole);
   const body = useRef<HTMLTableSectionElement>(null);
   const [at, setAt] = useState(-1);
   const first = useWindow(body, rows.length);
@@ -75,7 +76,7 @@ export function List<T>(props: Props<T>) {
   const all = props.select && rows.length > 0 && rows.every((row) => props.selected!.has(rowKey(row)));
   const width = columns.length + (props.select ? 1 : 0);
   return (
-    <div class="list">
+    <div class={props.whole ? "list whole" : "list"} ref={host}>
       <table aria-label={props.name} aria-rowcount={windowed ? rows.length : undefined}>
         <thead>
           <tr>
@@ -90,7 +91,7 @@ export function List<T>(props: Props<T>) {
               </th>
             )}
             {columns.map((column) => (
-              <th key={column.id} scope="col" class={cellClass(column)}>
+              <th key={column.id} data-column={column.id} scope="col" class={cellClass(column)}>
                 {column.title}
               </th>
             ))}
@@ -104,6 +105,7 @@ export function List<T>(props: Props<T>) {
               row={row}
               at={windowed ? first + i : i}
               props={props}
+              columns={columns}
               chosen={setAt}
               select={select}
             />
@@ -140,12 +142,14 @@ function Row<T>({
   row,
   at,
   props,
+  columns,
   chosen,
   select,
 }: {
   row: T;
   at: number;
   props: Props<T>;
+  columns: Column<T>[];
   chosen: (at: number) => void;
   select: (key: string) => void;
 }) {
@@ -188,7 +192,7 @@ function Row<T>({
           />
         </td>
       )}
-      {props.columns.map((column, i) => (
+      {columns.map((column, i) => (
         <td key={column.id} class={cellClass(column)}>
           {i > 0 ? (
             column.cell(row)

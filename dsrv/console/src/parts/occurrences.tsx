@@ -3,6 +3,7 @@ import { call } from "../api/call";
 import type { Occurrence_OutcomeJson, OccurrenceJson, RetryOccurrencesResponseJson } from "../api/types";
 import { usePages } from "../state/pages";
 import { namespace, to } from "../state/route";
+import { argument } from "../text/shell";
 import { plural } from "../text/words";
 import { Do, sent, tell, type Action } from "./act";
 import { Empty, Waiting } from "./bits";
@@ -32,7 +33,7 @@ function again(source: Source, ids: string[], drop: boolean): Action {
         all: ids.length === 0,
         drop,
       }),
-    dcli: () => [kind, drop ? "drop" : "retry", name, ...(ids.length ? ids : ["--all"])],
+    dcli: () => [kind, drop ? "drop" : "retry", argument(name), ...(ids.length ? ids : ["--all"])],
     done: (reply: RetryOccurrencesResponseJson) => {
       const refused = (reply.results ?? []).filter((result) => result.error?.message);
       tell(
@@ -166,7 +167,7 @@ export function pausing(source: Source, paused: boolean): Action {
     dcli: ({ note, skip }) => [
       kind,
       paused ? "pause" : "resume",
-      name,
+      argument(name),
       ...(note ? ["--note", note] : []),
       skip === "true" && "--skip",
     ],
@@ -181,6 +182,6 @@ export function deleting(source: Source): Action {
     danger: true,
     about: "Nothing comes of it any more. Instances that it started go on; what became of it stays readable.",
     send: () => sent("ScheduleService", "DeleteDefinition", { namespace: namespace.value, ...source }),
-    dcli: () => [kind, "delete", name],
+    dcli: () => [kind, "delete", argument(name)],
   };
 }

@@ -50,8 +50,8 @@ export function Shell({ children }: { children: ComponentChildren }) {
       </a>
       <aside class="side">
         <div class="brand">
-          <a href={href(to())}>
-            <Logo /> dfsmr
+          <a href={href(to())} aria-label="dfsmr">
+            <Logo /> <span class="name">dfsmr</span>
           </a>
           <button
             type="button"
@@ -125,7 +125,9 @@ function TopBar() {
         <span class="quiet">namespace</span> <Id of={namespace.value} />
       </a>
       <button type="button" class="goto" onClick={openGoTo}>
-        <span>Go to anything</span>
+        <span>
+          Go to<span class="long"> anything</span>
+        </span>
         <kbd>Ctrl-K</kbd>
       </button>
       <Live />

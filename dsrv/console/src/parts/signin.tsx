@@ -1,10 +1,18 @@
 // Signing in: on a page of its own, or over a page whose session has ended.
 import { useState } from "preact/hooks";
-import { toRefusal, type Refusal } from "../api/refusal";
+import { Refusal, toRefusal } from "../api/refusal";
 import { query } from "../state/route";
 import { signIn } from "../state/session";
 import { Field, Refused } from "./bits";
 import { Dialog } from "./dialog";
+
+// Why signing in failed, for a person: the server tells callers what to send.
+export function refusedSignIn(error: unknown, what: "token" | "code"): Refusal {
+  const refusal = toRefusal(error);
+  if (!refusal.signedOut) return refusal;
+  const why = what === "token" ? "it is mistyped, has expired or was revoked" : "it was used, or is too old";
+  return new Refusal(refusal.code, refusal.reason, `This ${what} is not valid: ${why}.`);
+}
 
 export function TokenForm({ done, verb = "Sign in" }: { done?: () => void; verb?: string }) {
   const [token, setToken] = useState("");
@@ -13,11 +21,11 @@ export function TokenForm({ done, verb = "Sign in" }: { done?: () => void; verb?
   const submit = async (event: Event) => {
     event.preventDefault();
     try {
-      await signIn(token.trim(), viewer ? "VIEWER" : undefined);
+      await signIn(token.trim().replace(/^bearer\s+/i, ""), viewer ? "VIEWER" : undefined);
       setToken("");
       done?.();
     } catch (error) {
-      setRefusal(toRefusal(error));
+      setRefusal(refusedSignIn(error, "token"));
     }
   };
   return (

@@ -8,6 +8,7 @@ import type { StartRequestJson } from "../api/types";
 import { useLoad } from "../state/load";
 import { go, namespace, to } from "../state/route";
 import { objectProblem, pretty } from "../text/json";
+import { argument, type Word } from "../text/shell";
 import { AsCommand, sent, tell } from "./act";
 import { Field, Refused } from "./bits";
 import { Dialog } from "./dialog";
@@ -84,10 +85,10 @@ function requestOf(
   };
 }
 
-function dcliOf(request: StartRequestJson): (string | false | undefined)[] {
+function dcliOf(request: StartRequestJson): Word[] {
   return [
     "start",
-    request.machine,
+    argument(request.machine),
     "--id",
     request.id,
     ...(request.params ? ["--params", request.params] : []),

@@ -4,7 +4,7 @@ import { now } from "../state/clock";
 import { href } from "../state/route";
 import { times } from "../state/settings";
 import { clean, cleanLines, short } from "../text/clean";
-import { epoch, exact, span, timeText, word } from "../text/words";
+import { epoch, exact, percent, span, timeText, word } from "../text/words";
 
 // Anybody's text, on one line.
 export function Text({ of, most }: { of: string | undefined; most?: number }) {
@@ -172,6 +172,16 @@ export function Bar({ share, state }: { share: number; state?: string }) {
       <rect class="track" width="100" height="6" />
       <rect class="fill" width={width} height="6" />
     </svg>
+  );
+}
+
+// A bar with its number, which takes as much room whatever it is.
+export function Progress({ share }: { share: number }) {
+  return (
+    <span class="progress">
+      <Bar share={share} />
+      <span>{percent(share)}</span>
+    </span>
   );
 }
 

@@ -24,8 +24,25 @@ export function bind(keys: string, what: string, run: (event: KeyboardEvent) => 
   };
 }
 
-export function allKeys(): Key[] {
-  return [...bound.values()];
+// What keys do that only some pages have.
+const SOMEWHERE: [string, string][] = [
+  ["/", "filter, in the list of instances"],
+  ["j", "next row of a list"],
+  ["k", "row before"],
+  ["x", "select the row, where rows can be"],
+  ["[", "visit before, in an instance"],
+  ["]", "visit after"],
+  ["Enter", "open the row"],
+  ["Esc", "close a dialog"],
+];
+
+// All keys, also those that do nothing on this page.
+export function allKeys(): Pick<Key, "keys" | "what">[] {
+  const named = new Set(SOMEWHERE.map(([keys]) => keys));
+  return [
+    ...[...bound.values()].filter(({ keys }) => !named.has(keys)),
+    ...SOMEWHERE.map(([keys, what]) => ({ keys, what })),
+  ];
 }
 
 function typing(target: EventTarget | null): boolean {

@@ -1,6 +1,6 @@
 // Data of a page: asked for once, again when what it depends on changes, and every so often while live.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { toRefusal, type Refusal } from "../api/refusal";
+import { Refusal, toRefusal } from "../api/refusal";
 import { hidden, live, lost } from "./live";
 import { signIns } from "./session";
 import { watch } from "./watch";
@@ -60,18 +60,24 @@ export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, on: unknown
   };
 }
 
+// The server said why the topic has ended, be it that it is not there, be it that the caller may not see it.
+function goneOf({ reason, message }: { reason?: string; message?: string }): Refusal {
+  return new Refusal("gone", reason ?? "", message || "It is not there any more.");
+}
+
 // What a topic of the Watch stream said last. `take` makes the data of a message, of that before.
 export function useWatch<T>(
   topic: Omit<WatchRequest_TopicJson, "key"> | undefined,
   take: (message: WatchResponseJson, before: T | undefined) => T | undefined,
-): { data: T | undefined; gone: string | undefined } {
+): { data: T | undefined; gone: Refusal | undefined } {
   const key = JSON.stringify(topic);
-  const [state, setState] = useState<{ data?: T; gone?: string; of?: string }>({});
+  const [state, setState] = useState<{ data?: T; gone?: Refusal; of?: string }>({});
   useEffect(() => {
     if (!topic) return undefined;
     return watch(topic, (message) => {
       setState((before) => {
-        if (message.gone) return { ...before, gone: message.gone.message ?? "", of: key };
+        if (message.gone)
+          return { ...(before.of === key ? before : {}), gone: goneOf(message.gone), of: key };
         const data = take(message, before.of === key ? before.data : undefined);
         return data === undefined ? before : { data, of: key };
       });

@@ -18,6 +18,25 @@ export interface Paged<T> {
   backTo: string | undefined; // how far a search has come
   more: () => void;
 }
+// What a Watch topic says, as a list of one page.
+export function watchedList<T>({
+  data,
+  gone,
+}: {
+  data: T[] | undefined;
+  gone: Refusal | undefined;
+}): Paged<T> {
+  return {
+    rows: data,
+    data,
+    refusal: gone,
+    next: undefined,
+    backTo: undefined,
+    more: () => undefined,
+    reload: () => undefined,
+  };
+}
+
 type Ask<T> = (token: string, signal: AbortSignal) => Promise<Page<T>>;
 
 const TIMES_BY_ITSELF = 3;

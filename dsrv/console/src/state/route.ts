@@ -1,6 +1,7 @@
 // The address of the page, which holds everything that the page shows.
 import { computed, signal } from "@preact/signals";
 import { base } from "../api/base";
+import { ownNamespace } from "./session";
 import { lastNamespace } from "./settings";
 
 function here(): string {
@@ -26,7 +27,10 @@ export const parts = computed(() =>
     }),
 );
 
-export const namespace = computed(() => (parts.value[0] === "n" && parts.value[1]) || lastNamespace.value);
+// That of the address; where it has none, the only one that the caller may see, or the one used last.
+export const namespace = computed(
+  () => (parts.value[0] === "n" && parts.value[1]) || ownNamespace.value || lastNamespace.value,
+);
 
 export type Params = Record<string, string | number | undefined>;
 
@@ -76,6 +80,17 @@ export function setQuery(changes: Params, push = false): void {
     address.value = here();
   } else {
     replace(url);
+  }
+}
+
+// A page of this console that somebody else's text names; undefined: it leads elsewhere.
+export function ownAddress(text: string): string | undefined {
+  if (!text.startsWith("/")) return undefined;
+  try {
+    const { origin, pathname, search } = new URL(text, location.origin);
+    return origin === location.origin && !pathname.startsWith("//") ? pathname + search : undefined;
+  } catch {
+    return undefined;
   }
 }
 

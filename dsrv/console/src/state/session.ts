@@ -19,6 +19,11 @@ export const signIns = signal(0);
 
 export const authOff = computed(() => session.value?.auth === "off");
 export const signedIn = computed(() => authOff.value || !!session.value?.id);
+// The one namespace that the token is for; undefined: it is for all.
+export const ownNamespace = computed(() => {
+  const space = session.value?.id ? session.value.namespace : undefined;
+  return space === "*" ? undefined : space;
+});
 export const role = computed<Role | undefined>(() =>
   authOff.value ? "ADMIN" : (session.value?.role as Role | undefined),
 );

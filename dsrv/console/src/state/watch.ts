@@ -2,8 +2,8 @@
 // opened anew with all of them. Of a browser three tabs have a stream, since it opens six connections
 // to a server: the others ask every 5 s.
 import { effect } from "@preact/signals";
-import { call } from "../api/call";
-import { toRefusal } from "../api/refusal";
+import { answered, call } from "../api/call";
+import { toRefusal, type Refusal } from "../api/refusal";
 import { stream } from "../api/stream";
 import type { ChangesResponseJson, WatchRequest_TopicJson, WatchResponseJson } from "../api/types";
 import { hidden, live, lost } from "./live";
@@ -14,6 +14,7 @@ type Take = (message: WatchResponseJson) => void;
 interface Entry {
   topic: Topic;
   take: Take;
+  over?: boolean; // the server has ended it: it is not asked for again by itself
 }
 
 const STREAMS = 3;
@@ -76,7 +77,8 @@ function pause(milliseconds: number, signal: AbortSignal): Promise<void> {
 async function run(signal: AbortSignal): Promise<void> {
   let delay = FIRST_DELAY;
   let streams = true;
-  while (!signal.aborted) {
+  for (const entry of entries.values()) entry.over = false;
+  while (!signal.aborted && [...entries.values()].some((entry) => !entry.over)) {
     try {
       const streamed =
         streams &&
@@ -97,6 +99,7 @@ async function run(signal: AbortSignal): Promise<void> {
         streams = false; // a server that has no Watch is asked
         continue;
       }
+      if (refusal.lasting) return refused(refusal); // until something else is asked for, or by somebody else
       lost.value ??= { since: Date.now(), why: refusal.message };
       await pause(delay, signal);
       delay = Math.min(2 * delay, LAST_DELAY);
@@ -122,7 +125,7 @@ function heard(): void {
 }
 
 async function follow(signal: AbortSignal, good: () => void): Promise<void> {
-  const topics = [...entries].map(([key, { topic }]) => ({ ...topic, key }));
+  const topics = [...entries].filter(([, { over }]) => !over).map(([key, { topic }]) => ({ ...topic, key }));
   for await (const message of stream("ViewService", "Watch", { topics, every: "1s" }, signal)) {
     good();
     heard();
@@ -132,18 +135,35 @@ async function follow(signal: AbortSignal, good: () => void): Promise<void> {
   await pause(FIRST_DELAY, signal); // it ended well: a server that goes on its way down
 }
 
+function goneBy({ reason, message }: Refusal): WatchResponseJson {
+  return { gone: { reason, message } };
+}
+
+// The whole stream was refused: no part of the page gets anything.
+function refused(refusal: Refusal): void {
+  heard();
+  for (const entry of entries.values()) told(entry, goneBy(refusal));
+}
+
+function namespaceOf(topic: Topic): string | undefined {
+  return Object.values(topic).find((asked) => asked.namespace)?.namespace;
+}
+
 // A feed goes on where it stood, whenever the stream is opened again.
-function told({ topic, take }: Entry, message: WatchResponseJson): void {
+function told(entry: Entry, message: WatchResponseJson): void {
+  const { topic, take } = entry;
+  if (!message.gone) answered(namespaceOf(topic));
   if (topic.changes && message.news?.cursor) topic.changes.after = message.news.cursor;
   if (topic.changes && message.gone?.reason === "CURSOR_EXPIRED") {
     delete topic.changes.after;
     restart();
   }
+  if (message.gone) entry.over = true;
   take(message);
 }
 
 async function askAll(signal: AbortSignal): Promise<void> {
-  for (const entry of [...entries.values()]) await askOnce(entry, signal);
+  for (const entry of [...entries.values()]) if (!entry.over) await askOnce(entry, signal);
   heard();
 }
 
@@ -153,7 +173,7 @@ async function askOnce(entry: Entry, signal = new AbortController().signal): Pro
   } catch (error) {
     const refusal = toRefusal(error);
     if (signal.aborted || refusal.away) throw error;
-    told(entry, { gone: { reason: refusal.reason, message: refusal.message } });
+    told(entry, goneBy(refusal));
   }
 }
 

@@ -9,6 +9,11 @@ export function quoteValue(value: string): string {
   return /^[^\s",*]+$/.test(value) ? value : `"${value.replace(/[\\"]/g, "\\$&")}"`;
 }
 
+// A bare word that is meant as it stands, whatever is in it.
+export function bareWord(text: string): string {
+  return `"${text.replace(/[\\"]/g, "\\$&")}"`;
+}
+
 export function term(key: string, value: string): string {
   return `${key}:${quoteValue(value)}`;
 }

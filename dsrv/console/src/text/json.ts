@@ -81,6 +81,11 @@ export function members(text: string): [string, string][] | undefined {
   return found;
 }
 
+// The members of a map by their keys: a map has no order of its own.
+export function sortedEntries<T>(map: Record<string, T> | undefined): [string, T][] {
+  return Object.entries(map ?? {}).sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0));
+}
+
 export function objectOf(parts: [string, string][]): string {
   return `{${parts.map(([key, value]) => `${JSON.stringify(key)}: ${value}`).join(", ")}}`;
 }

@@ -1,17 +1,32 @@
 // Actions as commands: what a page does, for a shell.
 
 export function quoted(word: string): string {
-  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(word) ? word : `'${word.replace(/'/g, `'\\''`)}'`;
+  return /^[A-Za-z0-9_@%+:,./-][A-Za-z0-9_@%+=:,./-]*$/.test(word)
+    ? word
+    : `'${word.replace(/'/g, `'\\''`)}'`;
 }
 
-export function commandLine(words: (string | undefined | false)[]): string {
-  return words
-    .filter((word): word is string => typeof word === "string")
-    .map(quoted)
-    .join(" ");
+// An argument that is anybody's, such as an id: one that begins as a flag does is none.
+export interface Argument {
+  argument: string | undefined;
+}
+export type Word = string | Argument | undefined | false;
+
+export function argument(text: string | undefined): Argument {
+  return { argument: text };
 }
 
-export function dcliLine(words: (string | undefined | false)[], namespace: string): string {
+export function commandLine(words: Word[]): string {
+  const given = words.filter((word): word is string | Argument => !!word || word === "");
+  const textOf = (word: string | Argument) => (typeof word === "string" ? word : (word.argument ?? ""));
+  const ofOthers = given.filter((word) => typeof word !== "string").map(textOf);
+  const line = ofOthers.some((text) => text.startsWith("-"))
+    ? [...given.filter((word) => typeof word === "string"), "--", ...ofOthers]
+    : given.map(textOf);
+  return line.map(quoted).join(" ");
+}
+
+export function dcliLine(words: Word[], namespace: string): string {
   const space = namespace === "default" ? [] : ["--namespace", namespace];
   return commandLine(["dcli", ...space, ...words]);
 }

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 import { clean, cleanLines, short } from "./clean";
-import { quoteValue, terms, term, valueOf, withTerm } from "./filter";
-import { members, objectOf, objectProblem, pretty } from "./json";
-import { commandLine, curlLine, dcliLine } from "./shell";
+import { bareWord, quoteValue, terms, term, valueOf, withTerm } from "./filter";
+import { members, objectOf, objectProblem, pretty, sortedEntries } from "./json";
+import { argument, commandLine, curlLine, dcliLine } from "./shell";
 import { ago, bytes, duration, percent, plural, span, word } from "./words";
 
 test("characters that hide or reorder text are written out", () => {
@@ -59,6 +59,30 @@ test("commands are quoted for a shell", () => {
     curlLine("http://h/x", { a: "it's" }, true),
     /authorization: Bearer \$TOKEN.*\n.*'\{"a":"it'\\''s"\}'/,
   );
+});
+
+test("what is anybody's is never read as a flag of dcli", () => {
+  assert.equal(dcliLine(["pause", argument("-x")], "default"), "dcli pause -- -x");
+  assert.equal(
+    dcliLine(["transition", argument("--force"), argument("ok"), "--node", "a"], "team"),
+    "dcli --namespace team transition --node a -- --force ok",
+  );
+  assert.equal(dcliLine(["pause", argument("x"), "--reason", "r"], "default"), "dcli pause x --reason r");
+  assert.equal(dcliLine(["pause", argument(undefined)], "default"), "dcli pause ''");
+});
+
+test("a word that is typed stays a word in a filter", () => {
+  assert.deepEqual(["urn:1", "-x", 'q"t', "a\\b"].map(bareWord), ['"urn:1"', '"-x"', '"q\\"t"', '"a\\\\b"']);
+});
+
+test("maps are told in the order of their keys", () => {
+  assert.deepEqual(sortedEntries({ b: 1, a: 2, "10": 3, "9": 4 }), [
+    ["10", 3],
+    ["9", 4],
+    ["a", 2],
+    ["b", 1],
+  ]);
+  assert.deepEqual(sortedEntries(undefined), []);
 });
 
 test("durations and times are told in words", () => {

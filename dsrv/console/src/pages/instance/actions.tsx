@@ -6,6 +6,7 @@ import { Id } from "../../parts/text";
 import { namespace } from "../../state/route";
 import { clean } from "../../text/clean";
 import { objectProblem, pretty } from "../../text/json";
+import { argument } from "../../text/shell";
 
 export function isHeld(one: InstanceJson): boolean {
   return (one.tokens ?? []).some((token) => token.state === "HELD");
@@ -65,7 +66,7 @@ function cancelOf(one: InstanceJson, mode: CancelRequest_ModeJson, verb: string,
     reason: true,
     about,
     send: ({ reason }) => sent("RunnerService", "Cancel", { ...base(one), mode, reason }),
-    dcli: ({ reason }) => ["cancel", one.id, flag, ...reasonWords(reason)],
+    dcli: ({ reason }) => ["cancel", argument(one.id), flag, ...reasonWords(reason)],
   };
 }
 
@@ -84,7 +85,7 @@ export function resumeOf(one: InstanceJson, node = "", force = false): Action {
     send: ({ reason }) => sent("RunnerService", "Resume", { ...base(one), node, force, reason }),
     dcli: ({ reason }) => [
       "resume",
-      one.id,
+      argument(one.id),
       ...(node ? ["--node", node] : []),
       force && "--force",
       ...reasonWords(reason),
@@ -100,7 +101,12 @@ export function skipOf(one: InstanceJson, node = ""): Action {
     reason: true,
     about: "It goes on without it; what refers to its output finds null.",
     send: ({ reason }) => sent("RunnerService", "Skip", { ...base(one), node, reason }),
-    dcli: ({ reason }) => ["skip", one.id, ...(node ? ["--node", node] : []), ...reasonWords(reason)],
+    dcli: ({ reason }) => [
+      "skip",
+      argument(one.id),
+      ...(node ? ["--node", node] : []),
+      ...reasonWords(reason),
+    ],
   };
 }
 
@@ -111,7 +117,7 @@ function pauseOf(one: InstanceJson): Action {
     reason: true,
     about: "Nothing more of it is handed out; what is claimed may report.",
     send: ({ reason }) => sent("RunnerService", "Pause", { ...base(one), reason }),
-    dcli: ({ reason }) => ["pause", one.id, ...reasonWords(reason)],
+    dcli: ({ reason }) => ["pause", argument(one.id), ...reasonWords(reason)],
   };
 }
 
@@ -157,8 +163,8 @@ export function transitionOf(one: InstanceJson, node: string, transition: string
       }),
     dcli: ({ reason, params, transition: named }) => [
       "transition",
-      one.id,
-      named || transition || "EVENT",
+      argument(one.id),
+      argument(named || transition || "EVENT"),
       ...(node ? ["--node", node] : []),
       ...(params ? ["--params", params] : []),
       ...reasonWords(reason),
@@ -192,8 +198,8 @@ export function patchOf(one: InstanceJson, step: string, input: string): Action 
       }),
     dcli: ({ reason, params }) => [
       "transition",
-      one.id,
-      "patch",
+      argument(one.id),
+      argument("patch"),
       "--node",
       step,
       "--params",

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import type { Change_KindJson, ChangeJson } from "../../api/types";
 import { barsOf, criticalPath, passedOf } from "./bars";
+import { visitFrom } from "./visits";
 
 function change(second: number, kind: Change_KindJson, fields: Partial<ChangeJson>): ChangeJson {
   return { seq: String(second), time: new Date(second * 1000).toISOString(), kind, ...fields };
@@ -37,6 +38,29 @@ test("each visit is a bar of what was waited, worked and lost", () => {
       ["worked", 6000, 8000, 2],
     ],
   );
+});
+
+test("the ends of a plan are no visits", () => {
+  const bars = barsOf(
+    [
+      change(0, "STARTED", { node: "/start", visit: "1" }),
+      change(0, "TRANSITIONED", { prevNode: "/start", node: "copy", transition: "ok", visit: "2" }),
+      change(3, "TRANSITIONED", { prevNode: "copy", node: "/end", transition: "ok", visit: "3" }),
+    ],
+    4000,
+  );
+  assert.deepEqual(
+    bars.map((bar) => bar.node),
+    ["copy"],
+  );
+});
+
+test("visits are gone through in the order of time", () => {
+  const places = (at: number, later: boolean) => visitFrom(HISTORY, at, later);
+  assert.deepEqual([places(-1, true), places(-1, false)], [0, 7]);
+  assert.equal(places(0, true), 4, "records of the same visit are passed");
+  assert.equal(places(4, false), 3);
+  assert.equal(places(0, false), undefined);
 });
 
 test("what goes on ends now", () => {

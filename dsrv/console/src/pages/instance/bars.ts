@@ -43,6 +43,11 @@ function turn(building: Building, at: number, phase: Phase, change?: ChangeJson)
   building.worker = change?.client;
 }
 
+// Nodes of the machine itself, and the ends of a plan: nothing waits or works there.
+export function isBetween(node: string): boolean {
+  return node.startsWith("dfsmr.") || node.startsWith("/");
+}
+
 // A record tells of the visit that it led to; what ended is the visit of `prev_node`.
 export function barsOf(changes: ChangeJson[], now: number): VisitBar[] {
   const bars: Building[] = [];
@@ -119,9 +124,7 @@ export function barsOf(changes: ChangeJson[], now: number): VisitBar[] {
     }
   }
   for (const building of open.values()) close(building, now);
-  return bars
-    .map((building) => building.bar)
-    .filter((bar) => bar.node !== "" && !bar.node.startsWith("dfsmr."));
+  return bars.map((building) => building.bar).filter((bar) => bar.node !== "" && !isBetween(bar.node));
 }
 
 // The visits without which the end would not have come: each began when the one before it on the path ended.

@@ -63,6 +63,7 @@ function Level({
     ...columnsOf("id,label,machine,state,where,changed,took,error"),
     {
       id: "below",
+      keep: true,
       title: "Its own",
       narrow: true,
       cell: (one: InstanceJson) => (

@@ -1,7 +1,7 @@
 // The tokens on their nodes, and the path taken.
 import { useMemo, useRef } from "preact/hooks";
 import { call } from "../../api/call";
-import type { ChangeJson, InstanceJson, NodeJson, TokenJson } from "../../api/types";
+import type { ChangeJson, InstanceJson, NodeJson, StepJson, TokenJson } from "../../api/types";
 import { grouped, MOST } from "../../graph/groups";
 import { graphOfNodes, graphOfSteps, type Box } from "../../graph/model";
 import { Waiting } from "../../parts/bits";
@@ -11,13 +11,15 @@ import { Id, None, State } from "../../parts/text";
 import { useLoad } from "../../state/load";
 import { namespace, query, setQuery } from "../../state/route";
 import { count, word } from "../../text/words";
-import { passedOf } from "./bars";
+import { isBetween, passedOf } from "./bars";
 import type { Shown } from "./index";
-import { LevelsGraph, useLarge } from "./levels";
 import { NodePanel } from "./node";
 import { useRecords } from "./records";
+import { Level, seenOfCounts, useLevel } from "./steps";
+import { useVisits } from "./visits";
 
 const RECENT = 5000;
+const WHOLE = 2000;
 
 // What moved since the page was opened, for dots; of plans, from step to step.
 export function movesOf(news: ChangeJson[], opened: number): Move[] {
@@ -56,6 +58,17 @@ function seenOf(
   };
 }
 
+// The steps of each group by state.
+function countsOf(steps: StepJson[], group: (path: string) => string): Map<string, Record<string, number>> {
+  const found = new Map<string, Record<string, number>>();
+  for (const { path, state = "PENDING" } of steps) {
+    const counts = found.get(group(path!)) ?? {};
+    counts[state] = (counts[state] ?? 0) + 1;
+    found.set(group(path!), counts);
+  }
+  return found;
+}
+
 function useParts(shown: Shown) {
   const one = shown.followed.instance;
   return useLoad(
@@ -73,10 +86,18 @@ function useParts(shown: Shown) {
   );
 }
 
+// Of a plan of more steps than WHOLE one level at a time is drawn, with the counts that the server has of each
+// group: all nodes of 100,000 steps are never asked for.
 export function GraphTab(shown: Shown) {
-  const { large, ...asked } = useLarge(shown.followed.instance.id!, shown.plan);
-  if (large === undefined) return <Waiting on={asked} />;
-  return large ? <LevelsGraph {...shown} top={asked.data} /> : <WholeGraph {...shown} />;
+  return shown.plan ? <PlanGraph {...shown} /> : <WholeGraph {...shown} />;
+}
+
+function PlanGraph(shown: Shown) {
+  const top = useLevel(shown.followed.instance.id!, "", "", { pageSize: 1000, again: 10_000 });
+  if (!top.rows) return <Waiting on={top} />;
+  const steps = top.rows.reduce((sum, row) => sum + (row.step ? 1 : Number(row.steps ?? 0)), 0);
+  const large = steps > WHOLE || top.next !== undefined || query.value.has("under");
+  return large ? <Level {...shown} tab="graph" /> : <WholeGraph {...shown} />;
 }
 
 function WholeGraph(shown: Shown) {
@@ -100,6 +121,12 @@ function WholeGraph(shown: Shown) {
       [...open].join(),
     ],
   );
+  const chosen = query.value.get("node") ?? undefined;
+  useVisits(
+    (records.data?.changes ?? []).filter((change) => change.node && !isBetween(change.node)),
+    (change) => change.node === chosen,
+    (change) => setQuery({ node: change.node }),
+  );
   if (!graph || !nodes || !records.data) return <Waiting on={loaded.data ? records : loaded} />;
   const { edges, nodes: entered } = passedOf(records.data.changes);
   const boxes = new Set(graph.boxes.map((box) => box.id));
@@ -108,7 +135,6 @@ function WholeGraph(shown: Shown) {
       if (boxes.has(path)) return path;
     return id;
   };
-  const chosen = query.value.get("node") ?? undefined;
   const choose = (box: Box) => {
     if (box.kind === "group") setQuery({ open: [...open, box.id].join(",") }, true);
     else setQuery({ node: box.id === chosen ? undefined : box.id });
@@ -116,7 +142,9 @@ function WholeGraph(shown: Shown) {
   const counted = (edge: { from: string; to: string }) =>
     compiled ? (edges.get(`${edge.from}\n${edge.to}`) ?? 0) : undefined;
   const stepSeen = new Map(loaded.data!.steps.map((step) => [step.path, step.state ?? "PENDING"]));
+  const counts = compiled ? undefined : countsOf(loaded.data!.steps, group);
   const seen = (box: Box): Seen => {
+    if (counts && box.kind === "group") return seenOfCounts(counts.get(box.id) ?? {});
     const state = compiled ? undefined : stepSeen.get(box.id);
     return state
       ? {

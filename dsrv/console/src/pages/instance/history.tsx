@@ -1,15 +1,15 @@
 // All records of an instance, newest or oldest first.
-import { useEffect, useLayoutEffect } from "preact/hooks";
+import { useEffect } from "preact/hooks";
 import { call } from "../../api/call";
 import type { Change_KindJson, ChangeJson } from "../../api/types";
 import { Empty, Panel, Waiting } from "../../parts/bits";
 import { ChangePanel, HISTORY_COLUMNS, KINDS, toneOf } from "../../parts/changes";
 import { List } from "../../parts/list";
-import { bind } from "../../state/keys";
 import { usePages } from "../../state/pages";
 import { namespace, query, setQuery } from "../../state/route";
 import { word } from "../../text/words";
 import type { Shown } from "./index";
+import { useVisits } from "./visits";
 
 const SIZE = 200;
 
@@ -43,7 +43,11 @@ export function HistoryTab({ followed }: Shown) {
   const rows = list.rows ?? [];
   useFurther(list.next ? list.more : undefined, rows.length);
   const opened = rows.find((change) => change.seq === row);
-  useVisits(rows, opened, oldest);
+  useVisits(
+    oldest ? rows : [...rows].reverse(),
+    (change) => change.seq === row,
+    (change) => setQuery({ row: change.seq }),
+  );
   return (
     <div class={opened ? "with-side" : ""}>
       <div>
@@ -121,20 +125,4 @@ function useFurther(more: (() => void) | undefined, length: number): void {
     addEventListener("scroll", near, { passive: true });
     return () => removeEventListener("scroll", near);
   }, [length, !more]);
-}
-
-// "[" and "]": the visit before and after that of the open record.
-function useVisits(rows: ChangeJson[], opened: ChangeJson | undefined, oldest: boolean): void {
-  useLayoutEffect(() => {
-    const move = (later: boolean) => {
-      const at = opened ? rows.indexOf(opened) : later === oldest ? -1 : rows.length;
-      const step = later === oldest ? 1 : -1;
-      for (let i = at + step; i >= 0 && i < rows.length; i += step) {
-        if (!opened || rows[i]!.visit !== opened.visit) return setQuery({ row: rows[i]!.seq });
-      }
-      return undefined;
-    };
-    const unbind = [bind("[", "visit before", () => move(false)), bind("]", "visit after", () => move(true))];
-    return () => unbind.forEach((undo) => undo());
-  });
 }

@@ -1,12 +1,14 @@
 // /n/NAMESPACE/instances/ID?tab=
 import { call } from "../../api/call";
 import type { ChangeJson, InstanceJson, MachineJson } from "../../api/types";
-import { Empty, Facts, Head, Panel, Tabs, tabOf, type Tab } from "../../parts/bits";
-import { Bar, Id, Left, Link, Lines, Mark, State, StateOf, Text, Time, Took } from "../../parts/text";
+import { Facts, Gone, Head, Panel, Tabs, tabOf, type Tab } from "../../parts/bits";
+import { Id, Left, Link, Lines, Mark, Progress, State, StateOf, Text, Time, Took } from "../../parts/text";
 import { useLoad, useWatch } from "../../state/load";
 import { namespace, parts, to } from "../../state/route";
 import { term } from "../../text/filter";
-import { count, percent, plural, word } from "../../text/words";
+import { sortedEntries } from "../../text/json";
+import { dcliLine } from "../../text/shell";
+import { count, plural, word } from "../../text/words";
 import { ChildrenTab } from "./children";
 import { Control, Next } from "./actions";
 import { DataTab } from "./data";
@@ -25,7 +27,7 @@ export interface Followed {
   leftOut: number;
 }
 
-function useInstance(id: string): { data: Followed | undefined; gone: string | undefined } {
+function useInstance(id: string) {
   return useWatch<Followed>({ instance: { namespace: namespace.value, id } }, (message, before) => {
     if (!message.instance) return before;
     const news = [...(before?.news ?? []), ...(message.changes ?? [])].slice(-KEPT);
@@ -39,13 +41,11 @@ function useMachine(instance: InstanceJson | undefined) {
     async (signal) => {
       if (!instance) return undefined;
       const asked = { namespace: namespace.value, id: instance.machine };
-      const own = await call(
-        "RunnerService",
-        "GetMachine",
-        { ...asked, version: instance.version },
-        signal,
-      ).catch(() => undefined);
-      const latest = await call("RunnerService", "GetMachine", asked, signal).catch(() => undefined);
+      const [own, latest] = await Promise.all(
+        [instance.version, undefined].map((version) =>
+          call("RunnerService", "GetMachine", { ...asked, version }, signal).catch(() => undefined),
+        ),
+      );
       return { own, latest: latest?.version };
     },
     [instance?.machine, instance?.version],
@@ -56,12 +56,12 @@ export function InstancePage() {
   const id = parts.value[3]!;
   const { data, gone } = useInstance(id);
   const machine = useMachine(data?.instance);
-  if (gone !== undefined && !data) {
+  if (gone && !data) {
     return (
-      <Empty title={gone || "There is no such instance."} command={`dcli instances ${term("id", id)}`}>
+      <Gone of={id} refusal={gone} command={dcliLine(["instances", term("id", id)], namespace.value)}>
         It may be of another namespace, or its retention is over.{" "}
         <Link to={to("instances")}>All instances</Link>
-      </Empty>
+      </Gone>
     );
   }
   if (!data) return <p class="waiting">Loading …</p>;
@@ -95,7 +95,7 @@ export function InstancePage() {
       >
         <Control one={one} />
       </Head>
-      {gone !== undefined && (
+      {gone && (
         <p class="notice warn" role="status">
           It is not there any more: what is shown is what was seen last.
         </p>
@@ -129,7 +129,7 @@ export interface Shown {
 }
 
 function Above({ one, latest }: { one: InstanceJson; latest: number | undefined }) {
-  const labels = Object.entries(one.labels ?? {});
+  const labels = sortedEntries(one.labels);
   return (
     <Panel class="above">
       <Facts
@@ -150,7 +150,10 @@ function Above({ one, latest }: { one: InstanceJson; latest: number | undefined 
             "Started",
             one.startTime ? (
               <>
-                <Time of={one.startTime} /> · <Took from={one.startTime} until={one.endTime} />
+                <Time of={one.startTime} />
+                {one.endTime ? ", took " : ", for "}
+                <Took from={one.startTime} until={one.endTime} />
+                {one.endTime ? "" : " so far"}
               </>
             ) : (
               ""
@@ -159,17 +162,7 @@ function Above({ one, latest }: { one: InstanceJson; latest: number | undefined 
           ["Ended", one.endTime ? <Time of={one.endTime} /> : ""],
           ["Begins", one.startAt && !one.startTime ? <Time of={one.startAt} /> : ""],
           ["Changed", <Time of={one.changeTime} />],
-          [
-            "Progress",
-            one.progress ? (
-              <span class="progress">
-                <Bar share={Number(one.progress)} />
-                {percent(one.progress)}
-              </span>
-            ) : (
-              ""
-            ),
-          ],
+          ["Progress", one.progress ? <Progress share={Number(one.progress)} /> : ""],
           ["Priority", one.priority ? count(one.priority) : ""],
           [
             "Parent",
@@ -192,7 +185,7 @@ function Above({ one, latest }: { one: InstanceJson; latest: number | undefined 
                 ))
               : "",
           ],
-          ["Waited for", <Link to={to("instances", { q: term("after", one.id!) })}>who waits for it</Link>],
+          ["Before", <Link to={to("instances", { q: term("after", one.id!) })}>those that wait for it</Link>],
           [
             "Group",
             one.group ? (

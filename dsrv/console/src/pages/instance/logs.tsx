@@ -7,6 +7,7 @@ import { Id } from "../../parts/text";
 import { useLoad } from "../../state/load";
 import { namespace, query, setQuery } from "../../state/route";
 import { cleanLines } from "../../text/clean";
+import { argument, dcliLine } from "../../text/shell";
 import { count, plural } from "../../text/words";
 import type { Shown } from "./index";
 
@@ -104,7 +105,7 @@ export function LogsTab({ followed }: Shown) {
       </div>
       <Refused refusal={refusal} />
       {entries?.length === 0 && !refusal && (
-        <Empty title="No lines." command={`dcli logs ${one.id} --follow`}>
+        <Empty title="No lines." command={dcliLine(["logs", argument(one.id), "--follow"], namespace.value)}>
           What agents run for it writes here; workers of your own keep their logs themselves.
         </Empty>
       )}

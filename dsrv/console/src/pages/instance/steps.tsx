@@ -1,14 +1,14 @@
 // A plan's steps, a level at a time: what failed first, with a graph of the level.
 import { call } from "../../api/call";
 import type { Step_StateJson, StepRowJson } from "../../api/types";
-import { graphOfRows, type Box } from "../../graph/model";
+import { graphOfRows } from "../../graph/model";
 import { Empty, Panel, Waiting } from "../../parts/bits";
 import { GraphView, type Seen } from "../../parts/graph";
 import { List, type Column } from "../../parts/list";
-import { Bar, Id, Link, Mark, None, State, Text, Time, Took } from "../../parts/text";
+import { Id, Link, Mark, None, Progress, State, Text, Time, Took } from "../../parts/text";
 import { usePages } from "../../state/pages";
 import { namespace, parts, query, setQuery, to } from "../../state/route";
-import { count, percent, plural, word } from "../../text/words";
+import { count, plural, word } from "../../text/words";
 import type { Shown } from "./index";
 import { NodePanel } from "./node";
 
@@ -26,6 +26,8 @@ const STATES: Step_StateJson[] = [
   "NOT_RUN",
 ];
 const DRAWN = 200;
+const MANY = 30; // rows, from which on the table stands above the graph
+const FEW = 12; // boxes that are drawn even if no line is between them
 
 function Counts({ of }: { of: Record<string, string> | undefined }) {
   return (
@@ -40,169 +42,135 @@ function Counts({ of }: { of: Record<string, string> | undefined }) {
   );
 }
 
-// How a row's box looks.
-export function seenOfRow(row: StepRowJson): Seen {
-  const own = row.step
-    ? (row.step.state ?? "PENDING")
-    : Number(row.states?.["HELD"] ?? 0) > 0
-      ? "HELD"
-      : undefined;
-  return {
-    tone: own === "PENDING" ? undefined : own,
-    faint: own === "PENDING",
-    badges: row.step
-      ? [{ state: own!, text: word(own) }]
-      : STATES.filter((one) => Number(row.states?.[one] ?? 0) > 0)
-          .slice(0, 3)
-          .map((one) => ({ state: one, text: count(row.states![one]) })),
-  };
+// `end`: when the instance stopped; what it left undone goes on no longer.
+function stepColumns(end: string | undefined): Column<StepRowJson>[] {
+  return [
+    {
+      id: "step",
+      title: "Step",
+      narrow: true,
+      cell: (row) => (
+        <>
+          <Id of={row.path} />
+          {!row.step && <span class="quiet"> · {plural(row.steps, "step")}</span>}
+        </>
+      ),
+    },
+    {
+      id: "state",
+      title: "State",
+      narrow: true,
+      cell: (row) => (row.step ? <State of={row.step.state ?? "PENDING"} /> : <Counts of={row.states} />),
+    },
+    {
+      id: "action",
+      title: "Action",
+      cell: (row) => (row.step?.action ? <Id of={row.step.action} /> : <None />),
+    },
+    {
+      id: "tries",
+      lesser: 2,
+      title: "Tries",
+      number: true,
+      cell: (row) =>
+        row.step?.tries ? (
+          `${row.step.tries}${row.step.triesLimit ? ` of ${row.step.triesLimit}` : ""}`
+        ) : (
+          <None />
+        ),
+    },
+    {
+      id: "progress",
+      title: "Progress",
+      cell: (row) => {
+        const share = Number(row.step?.progress ?? row.progress ?? 0);
+        return share > 0 ? <Progress share={share} /> : <None />;
+      },
+    },
+    {
+      id: "children",
+      lesser: 3,
+      title: "Children",
+      number: true,
+      cell: (row) =>
+        row.step?.children ? (
+          `${count(row.step.children.started)} of ${count(row.step.children.total)}`
+        ) : (
+          <None />
+        ),
+    },
+    {
+      id: "began",
+      lesser: 2,
+      title: "Began",
+      cell: (row) => <Time of={row.step?.startTime ?? row.startTime} />,
+    },
+    {
+      id: "took",
+      title: "Took",
+      number: true,
+      cell: (row) => (
+        <Took from={row.step?.startTime ?? row.startTime} until={row.step?.endTime ?? row.endTime ?? end} />
+      ),
+    },
+    {
+      id: "error",
+      title: "Error",
+      grow: true,
+      cell: (row) => <Text of={row.step?.error || row.error || row.step?.note} most={160} />,
+    },
+  ];
 }
 
-export const STEP_COLUMNS: Column<StepRowJson>[] = [
-  {
-    id: "step",
-    title: "Step",
-    narrow: true,
-    cell: (row) => (
-      <>
-        <Id of={row.path} />
-        {!row.step && <span class="quiet"> · {plural(row.steps, "step")}</span>}
-      </>
-    ),
-  },
-  {
-    id: "state",
-    title: "State",
-    narrow: true,
-    cell: (row) => (row.step ? <State of={row.step.state ?? "PENDING"} /> : <Counts of={row.states} />),
-  },
-  {
-    id: "action",
-    title: "Action",
-    cell: (row) => (row.step?.action ? <Id of={row.step.action} /> : <None />),
-  },
-  {
-    id: "tries",
-    title: "Tries",
-    number: true,
-    cell: (row) =>
-      row.step?.tries ? (
-        `${row.step.tries}${row.step.triesLimit ? ` of ${row.step.triesLimit}` : ""}`
-      ) : (
-        <None />
-      ),
-  },
-  {
-    id: "progress",
-    title: "Progress",
-    cell: (row) => {
-      const share = Number(row.step?.progress ?? row.progress ?? 0);
-      return share > 0 ? (
-        <span class="progress">
-          <Bar share={share} />
-          {percent(share)}
-        </span>
-      ) : (
-        <None />
-      );
-    },
-  },
-  {
-    id: "children",
-    title: "Children",
-    number: true,
-    cell: (row) =>
-      row.step?.children ? (
-        `${count(row.step.children.started)} of ${count(row.step.children.total)}`
-      ) : (
-        <None />
-      ),
-  },
-  { id: "began", title: "Began", cell: (row) => <Time of={row.step?.startTime ?? row.startTime} /> },
-  {
-    id: "took",
-    title: "Took",
-    number: true,
-    cell: (row) => (
-      <Took from={row.step?.startTime ?? row.startTime} until={row.step?.endTime ?? row.endTime} />
-    ),
-  },
-  {
-    id: "error",
-    title: "Error",
-    grow: true,
-    cell: (row) => <Text of={row.step?.error || row.error || row.step?.note} most={160} />,
-  },
-];
-
 export function StepsTab(shown: Shown) {
-  const id = shown.followed.instance.id!;
+  return <Level {...shown} tab="steps" />;
+}
+
+// Whether a drawing of a level tells more than its table: not of many steps that wait for nothing.
+function worthDrawing(rows: StepRowJson[], least: number): boolean {
+  return rows.length >= least && (rows.length <= FEW || rows.some((row) => (row.after ?? []).length > 0));
+}
+
+// One level of the steps: its graph and its table. A group opens as the next level.
+export function Level({ tab, ...shown }: Shown & { tab: "steps" | "graph" }) {
+  const one = shown.followed.instance;
   const under = query.value.get("under") ?? "";
   const state = (query.value.get("state") ?? "") as Step_StateJson | "";
   const node = query.value.get("node") ?? undefined;
-  const list = usePages<StepRowJson>(
-    async (pageToken, signal) => {
-      const reply = await call(
-        "ViewService",
-        "ListSteps",
-        {
-          namespace: namespace.value,
-          instance: id,
-          under,
-          state: state || undefined,
-          pageSize: DRAWN,
-          pageToken,
-        },
-        signal,
-      );
-      return { rows: reply.rows ?? [], next: reply.nextPageToken };
-    },
-    [id, under, state],
-    {},
-  );
+  const list = useLevel(one.id!, under, state);
   const open = (row: StepRowJson) => {
     if (!row.step) setQuery({ under: row.path, node: undefined }, true);
     else setQuery({ node: row.path === node ? undefined : row.path });
   };
   const rows = list.rows;
-  const choose = (box: Box) => {
-    const row = rows?.find((some) => some.path === box.id);
-    if (row) open(row);
-  };
+  const boxes = (rows ?? []).slice(0, DRAWN);
+  const drawn =
+    !state &&
+    (tab === "graph" || (boxes.length === rows?.length && !list.next)) &&
+    worthDrawing(boxes, tab === "graph" ? 1 : 2);
+  const graph = drawn && (
+    <>
+      <LevelGraph rows={boxes} name={`Steps of ${one.id}`} chosen={node} open={open} />
+      {list.next && <p class="quiet">The first {DRAWN} are drawn; all are in the table.</p>}
+    </>
+  );
+  const tableFirst = tab === "steps" && (rows?.length ?? 0) > MANY;
   return (
     <div class={node ? "with-side" : ""}>
       <div class="stack">
         <div class="bar-row">
-          <Path under={under} />
+          <Path under={under} tab={tab} />
           <span class="spring" />
-          <label class="inline">
-            Only with{" "}
-            <select value={state} onChange={(event) => setQuery({ state: event.currentTarget.value })}>
-              <option value="">any state</option>
-              {STATES.map((one) => (
-                <option key={one} value={one}>
-                  {word(one)}
-                </option>
-              ))}
-            </select>
-          </label>
+          <ChooseState of={state} />
         </div>
         <Waiting on={list} />
-        {rows && rows.length > 1 && rows.length <= DRAWN && !state && (
-          <GraphView
-            graph={graphOfRows(rows)}
-            name={`Steps of ${id}`}
-            chosen={node}
-            choose={choose}
-            seen={(box) => seenOfRow(rows.find((some) => some.path === box.id)!)}
-          />
-        )}
+        {!tableFirst && graph}
         {rows && (
           <Panel class="flush">
             <List
               name="Steps"
               rows={rows}
-              columns={STEP_COLUMNS}
+              columns={stepColumns(one.endTime)}
               rowKey={(row) => row.path!}
               open={open}
               opened={node}
@@ -216,19 +184,92 @@ export function StepsTab(shown: Shown) {
             />
           </Panel>
         )}
+        {tableFirst && graph}
       </div>
       {node && <NodePanel {...shown} node={node} />}
     </div>
   );
 }
 
+export function useLevel(
+  instance: string,
+  under: string,
+  state: Step_StateJson | "",
+  { pageSize = DRAWN, again }: { pageSize?: number; again?: number } = {},
+) {
+  return usePages<StepRowJson>(
+    async (pageToken, signal) => {
+      const asked = { namespace: namespace.value, instance, under, pageSize, pageToken };
+      const reply = await call("ViewService", "ListSteps", { ...asked, state: state || undefined }, signal);
+      return { rows: reply.rows ?? [], next: reply.nextPageToken };
+    },
+    [instance, under, state],
+    { again },
+  );
+}
+
+function ChooseState({ of }: { of: Step_StateJson | "" }) {
+  return (
+    <label class="inline">
+      Only with{" "}
+      <select value={of} onChange={(event) => setQuery({ state: event.currentTarget.value })}>
+        <option value="">any state</option>
+        {STATES.map((one) => (
+          <option key={one} value={one}>
+            {word(one)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+function LevelGraph({
+  rows,
+  name,
+  chosen,
+  open,
+}: {
+  rows: StepRowJson[];
+  name: string;
+  chosen: string | undefined;
+  open: (row: StepRowJson) => void;
+}) {
+  const byPath = new Map(rows.map((row) => [row.path, row]));
+  return (
+    <GraphView
+      graph={graphOfRows(rows)}
+      name={name}
+      chosen={chosen}
+      choose={(box) => open(byPath.get(box.id)!)}
+      seen={(box) => seenOfRow(byPath.get(box.id)!)}
+    />
+  );
+}
+
+function seenOfRow(row: StepRowJson): Seen {
+  if (!row.step) return seenOfCounts(row.states ?? {});
+  const state = row.step.state ?? "PENDING";
+  const waits = state === "PENDING";
+  return { tone: waits ? undefined : state, faint: waits, badges: [{ state, text: word(state) }] };
+}
+
+// A group: how many of its steps are in each state, the three that matter most.
+export function seenOfCounts(counts: Partial<Record<string, string | number>>): Seen {
+  const states = STATES.filter((state) => Number(counts[state] ?? 0) > 0);
+  return {
+    tone: states.includes("HELD") ? "HELD" : undefined,
+    badges: states.slice(0, 3).map((state) => ({ state, text: count(counts[state]) })),
+  };
+}
+
 // Where in the tree one is, with the way back up.
-function Path({ under }: { under: string }) {
+function Path({ under, tab }: { under: string; tab: string }) {
   if (under === "") return <span class="quiet">All steps of the top level</span>;
   const words = under.split(".");
   return (
     <nav class="crumbs" aria-label="Path">
-      <Link to={to("instances", here(), { tab: "steps" })}>top</Link>
+      <Link to={to("instances", here(), { tab })}>top</Link>
       {words.map((one, i) => (
         <span key={i}>
           {" "}
@@ -236,7 +277,7 @@ function Path({ under }: { under: string }) {
           {i === words.length - 1 ? (
             <Id of={one} />
           ) : (
-            <Link to={to("instances", here(), { tab: "steps", under: words.slice(0, i + 1).join(".") })}>
+            <Link to={to("instances", here(), { tab, under: words.slice(0, i + 1).join(".") })}>
               <Id of={one} />
             </Link>
           )}

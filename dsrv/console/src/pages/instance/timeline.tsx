@@ -16,6 +16,7 @@ import { useRecords } from "./records";
 const NAME = 170;
 const WIDTH = 1000;
 const ROW = 22;
+const TICK = 62; // pixels of a time at the top
 const MOST = 300;
 
 interface Line {
@@ -173,9 +174,11 @@ function Bars({ lines, first, last, zoom }: { lines: Line[]; first: number; last
       {ticks(first, last, 8 * zoom).map((at) => (
         <g key={at} class="tick">
           <path d={`M${x(first + at)} 18V${height}`} />
-          <text x={x(first + at) + 3} y="12">
-            {at === 0 ? "0" : span(at)}
-          </text>
+          {x(first + at) + TICK < width && (
+            <text x={x(first + at) + 3} y="12">
+              {at === 0 ? "0" : span(at)}
+            </text>
+          )}
         </g>
       ))}
       {lines.map((line, i) => (

@@ -148,6 +148,7 @@ void Member::NoteTimes(const Roster::Seen& seen, Moment sent, Moment now) {
     const Moment off = there > here ? there - here : here - there;
     /*mutant cluster-leap-unnoticed*/ if (here > kGap || off > kLeap + (now - sent))
       calm_since_ = now; /*end*/
+    if (here > kGap) outage_ = now;
   }
   looked_once_ = true;
   looked_ = sent;
@@ -208,6 +209,8 @@ void Member::Share(const Roster::Seen& seen, Moment now, Todo* todo) const {
     if (!held || !given || planned || todo->give) continue;
     // It is over. Whose it is to be, all know.
     if (!leaving_ && now < changed_ + kSettled) continue;
+    // What the others have told of whom they reach is from before the outage.
+    if (!leaving_ && outage_ && now < *outage_ + kCalm) continue;
     for (const auto& [id, has] : plan) {
       if (id != id_ && std::ranges::count(has, part.id) != 0) todo->give.emplace(part.id, id);
     }

@@ -91,6 +91,7 @@ class Member {
   Moment answers_until_{};
   // Since when renewals have come without a gap, and the store's clock without a leap.
   Moment calm_since_;
+  std::optional<Moment> outage_;  // when the last outage of the store was over
   Moment looked_;           // the last renewal that counted was sent
   Timestamp store_looked_;  // the store's time at it
   bool looked_once_ = false;

@@ -228,6 +228,21 @@ TEST_CASE("who cannot be reached gets nothing, unless nobody else lives") {
   CHECK(servers.Owners() == "b b");
 }
 
+TEST_CASE("who was not reached during an outage of the store gives nothing away for that") {
+  Servers servers(1);
+  servers.Start("a");
+  servers.Rounds(2);
+  servers.Start("b");
+  servers.Rounds(8);
+  CHECK(servers.Owners() == "a");
+  servers.Pass(Moment(std::chrono::seconds(15)));
+  // The owner is the first to renew, and nobody has reached it meanwhile.
+  CHECK_FALSE(servers.members.at("a").Reached(servers.now));
+  servers.Do("a", servers.Look("a"));
+  servers.Rounds(4);
+  CHECK(servers.Owners() == "a");
+}
+
 TEST_CASE("a server that was buried by one of its own address ends") {
   Servers servers(1);
   servers.Start("a", "host:1");

@@ -415,8 +415,8 @@ TRIED = """
 id: tried
 upgrade_strategy: upgrade
 nodes:
-  work: {start: true, timeout: 200ms, retry: {limit: 3, delay: 0s}, transitions: {ok: slow, error: bad}}
-  slow: {timeout: 200ms, transitions: {ok: end, dfsmr.timeout: late}}
+  work: {start: true, retry: {limit: 3, delay: 1ms}, transitions: {ok: slow, error: bad}}
+  slow: {timeout_strategy: fixed, timeout: 0.2, transitions: {ok: end, dfsmr.timeout: late}}
   late: {transitions: {ok: end}}
   bad: {final: true, result: error}
   end: {final: true}
@@ -432,6 +432,7 @@ def test_verify_finds_nothing_wrong_with_tries_timeouts_upgrades_and_imports(new
     for transition in ("error", "ok"):
         task = only([t for t in space.ready("tried", max_tasks=2) if t.instance == "a"])
         space.report(task, transition, error="no" if transition == "error" else "")
+        server.advance(by=1)  # to its next try
     space.ready("tried", "slow")
     server.advance(by=1)
     assert "late" in {change.node for change in space.history("a")}

@@ -289,7 +289,7 @@ def test_an_archive_without_room_is_refused_before_it_fills_the_disk(new_server,
     assert space.start("job")
     server.kill()
     space = server.start().space("")
-    assert len(Registry(space).list().packages) == len(put)
+    assert len(Registry(space).list("p").packages) == len(put)
     assert space.start("job")
 
 

@@ -29,7 +29,7 @@ PAGES = {page: (REPOSITORY / page).read_text() for page in [
     "machines/cloudify.md", "machines/cloacina.md", "proto/README.md", "proto/go/README.md",
     "proto/python/README.md", "proto/typescript/README.md",
     "storage/README.md",
-    "tests/README.md", "tests/bench/README.md"]}
+    "tests/README.md", "tests/bench/README.md", "tests/sim/README.md"]}
 
 
 class Block(typing.NamedTuple):

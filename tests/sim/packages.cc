@@ -241,7 +241,11 @@ void PackageSim::Activate(Engine& engine) {
   }
   Expect(ReasonOf(done) == reason, "an activation answers " + std::string(Name(ReasonOf(done))) +
                                        " instead of " + std::string(Name(reason)));
-  if (!done || version == decided_.active) return;
+  if (!done) return;
+  if (version == decided_.active) {
+    if (share == 0) decided_.candidate = 0;
+    return;
+  }
   if (share > 0) {
     decided_.candidate = version;
     return;

@@ -345,7 +345,9 @@ test("a large plan is drawn by the counts of its groups; its nodes are not asked
 });
 
 test("what a stopped instance left undone goes on no longer", async () => {
-  await server.start("deploy", "44-prod", { release: "/srv/44", env: "prod", root: "/srv/app" });
+  // Before whatever other tests have left to be done.
+  const params = { release: "/srv/44", env: "prod", root: "/srv/app" };
+  await server.start("deploy", "44-prod", params, { priority: 1_000 });
   const task = await server.work("deploy", "ok", { output: { same: false, live: "/srv/41" } });
   const id = task.instance;
   await server.work("deploy", "error", { error: "no space left" });

@@ -154,7 +154,8 @@ CachedPackagePtr PackageCache::Seen(const std::string& hex, Descriptor lock) con
   auto found = std::make_shared<CachedPackage>();
   found->lock_ = std::move(lock);
   found->folder_ = entry + "/" + about->top;
-  found->hashes_ = {.sha256 = FromHex(hex).value_or(""), .sha512 = FromHex(about->sha512).value_or("")};
+  found->hashes_ = {.sha256 = FromHex(hex).value_or(""),
+                    .sha512 = FromHex(about->sha512).value_or("")};
   found->birth_ = about->birth;
   return found;
 }

@@ -1,11 +1,10 @@
 #include "dsrv/access/secret_file.h"
 
-#include <openssl/crypto.h>
-
 #include <fstream>
 #include <sstream>
 
 #include "dsrv/access/credentials.h"
+#include "dsrv/access/proof.h"
 
 namespace dfsmr {
 
@@ -17,9 +16,7 @@ bool IsSecretOf(const std::string& path, std::string_view secret) {
   std::string held = text.str();
   held.erase(held.find_last_not_of(" \t\r\n") + 1);
   if (held.empty()) return false;
-  const std::string told = HashOf(secret);
-  const std::string known = HashOf(held);
-  return CRYPTO_memcmp(told.data(), known.data(), known.size()) == 0;
+  return SameText(HashOf(secret), HashOf(held));
 }
 
 }  // namespace dfsmr

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "dsrv/access/secret_file.h"
 #include "fsm/base/fit.h"
 #include "fsm/base/names.h"
 #include "storage/rows/credential.h"
@@ -257,11 +258,8 @@ Access::~Access() {
 // The file's content is the access token. When it changes, the old one is revoked.
 Result<Ok> Access::ReadAdminFile() {
   const std::string& path = options_.admin_token_file;
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  std::string secret = text.str();
-  secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
+  const auto file = ReadSecretFile(path);
+  const std::string secret = file.value_or("");
   const bool printable = std::ranges::all_of(secret, [](char c) { return c > ' ' && c < 127; });
   if (!file || !printable || secret.size() < kShortestSecret || secret.size() > kLongestSecret) {
     if (admin_) book_.Remove(admin_);

@@ -8,15 +8,20 @@
 
 namespace dfsmr {
 
+std::optional<std::string> ReadSecretFile(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return std::nullopt;
+  std::ostringstream text;
+  text << file.rdbuf();
+  std::string secret = text.str();
+  secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
+  return secret;
+}
+
 bool IsSecretOf(const std::string& path, std::string_view secret) {
   if (path.empty() || secret.empty()) return false;
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  std::string held = text.str();
-  held.erase(held.find_last_not_of(" \t\r\n") + 1);
-  if (held.empty()) return false;
-  return SameText(HashOf(secret), HashOf(held));
+  const auto held = ReadSecretFile(path);
+  return held && !held->empty() && SameText(HashOf(secret), HashOf(*held));
 }
 
 }  // namespace dfsmr

@@ -16,7 +16,7 @@ const { chromium } = require("playwright-core");
 const AXE = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
-export const SOON = 10_000;
+export const SOON = 30_000;
 
 export function machine(name) {
   const folder = path.join(REPOSITORY, "machines");

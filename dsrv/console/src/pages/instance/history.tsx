@@ -123,6 +123,7 @@ function useFurther(more: (() => void) | undefined, length: number): void {
       more();
     };
     addEventListener("scroll", near, { passive: true });
+    near(); // scrolled to the end before this listened: no event follows
     return () => removeEventListener("scroll", near);
   }, [length, !more]);
 }

@@ -42,9 +42,11 @@ unit: test_deps build/build.ninja
 	cmake --build --preset dev
 	ctest --preset dev
 
+E2E = /usr/bin/python3 -m pytest tests/e2e -q
 e2e: test_deps programs
 	cmake --build --preset dev --target bad_disk
-	/usr/bin/python3 -m pytest tests/e2e -q -n 3 --dist loadgroup
+	$(E2E) -m "not slow and not timed" -n 3 --dist loadgroup
+	$(E2E) -m "timed and not slow"
 
 console:
 	dsrv/console/check build

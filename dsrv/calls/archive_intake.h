@@ -16,7 +16,9 @@
 
 namespace dfsmr {
 
-inline constexpr size_t kPieceBytes = 1 << 20;  // of each piece but the last
+// Of each piece but the last. One that is committed holds up those who wait for the same commit, or
+// the next, by its bytes; so pieces are small.
+inline constexpr size_t kPieceBytes = 128 << 10;
 
 class ArchiveIntake {
  public:

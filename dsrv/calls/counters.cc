@@ -75,14 +75,9 @@ class Counting {
     const auto holds = [&](std::string_view state) {
       return filter_.Matches(CountedFacts(version.machine, version.version, state));
     };
-    const bool running = holds("RUNNING");
-    const bool mixed = running != holds("PLANNING") || by_ == v1::CountInstancesRequest::STATE;
-    if (version.plan && mixed && version.running > 0) {
-      able_ = false;
-      return;
-    }
     if (holds("SCHEDULED")) Put(version, "SCHEDULED", version.scheduled);
-    if (running) Put(version, "RUNNING", version.running);
+    if (holds("PLANNING")) Put(version, "PLANNING", version.planning);
+    if (holds("RUNNING")) Put(version, "RUNNING", version.running);
     if (holds("PAUSED")) Put(version, "PAUSED", version.paused);
     if (holds("STOPPED")) Put(version, "STOPPED", version.stopped);
   }
@@ -98,7 +93,9 @@ class Counting {
     if (!version.nodes) {
       // A plan's instance has many tokens: no counter says on how many nodes it stands.
       const bool asked = filter_.empty() || AsksFor(version);
-      if (asked && version.scheduled + version.running + version.paused + version.stopped > 0) {
+      if (asked && version.scheduled + version.planning + version.running + version.paused +
+                      version.stopped >
+                  0) {
         able_ = false;
       }
       return;

@@ -127,22 +127,38 @@ Result<Ok> FetchPackageStream::Place() {
   return Ok{};
 }
 
+// A piece never changes, so each may be read from a moment of its own.
+Result<std::string> FetchPackageStream::PieceOf(uint32_t number) {
+  const Moment moment(backend_.reader);
+  auto piece = rows::GetPiece(moment.rows, ns_, row_.upload, number);
+  if (!piece) return piece.error();
+  if (!*piece) {
+    return Error{Code::kNotFound, Reason::kNoSuchPackage, "the version was removed just now"};
+  }
+  return **std::move(piece);
+}
+
+// All pieces but the last are as large as the first one.
+Result<std::string> FetchPackageStream::PieceAt() {
+  if (piece_bytes_ == 0) {
+    auto first = PieceOf(0);
+    if (!first) return first;
+    piece_bytes_ = std::max<uint64_t>(first->size(), 1);
+    if (at_ < piece_bytes_) return first;
+  }
+  return PieceOf(static_cast<uint32_t>(at_ / piece_bytes_));
+}
+
 void FetchPackageStream::SendNext() {
   if (Ended()) return;
   if (at_ == end_ && !first_) return EndWith(grpc::Status::OK);
   outgoing_.clear_data();
   if (at_ < end_) {
-    // A piece never changes, so each may be read from a moment of its own.
-    const Moment moment(backend_.reader);
-    auto piece =
-        rows::GetPiece(moment.rows, ns_, row_.upload, static_cast<uint32_t>(at_ / kPieceBytes));
+    auto piece = PieceAt();
     if (!piece) return End(piece.error());
-    if (!*piece) {
-      return End({Code::kNotFound, Reason::kNoSuchPackage, "the version was removed just now"});
-    }
-    const uint64_t offset = at_ % kPieceBytes;
-    const uint64_t bytes = std::min<uint64_t>(end_ - at_, (*piece)->size() - offset);
-    outgoing_.set_data((*piece)->substr(offset, bytes));
+    const uint64_t offset = at_ % piece_bytes_;
+    const uint64_t bytes = std::min<uint64_t>(end_ - at_, piece->size() - offset);
+    outgoing_.set_data(piece->substr(offset, bytes));
     at_ += bytes;
   }
   first_ = false;

@@ -35,6 +35,8 @@ class FetchPackageStream : public Counted<grpc::ServerWriteReactor<v1::FetchPack
   // In the pool.
   void Open();
   Result<Ok> Place();
+  Result<std::string> PieceOf(uint32_t number);
+  Result<std::string> PieceAt();  // where it is now
   void SendNext();
   void End(const Error& error);
   void EndWith(grpc::Status status);
@@ -53,6 +55,7 @@ class FetchPackageStream : public Counted<grpc::ServerWriteReactor<v1::FetchPack
   rows::PackageVersionRow row_;
   uint64_t at_ = 0;   // in the archive
   uint64_t end_ = 0;  // of what is asked for
+  uint64_t piece_bytes_ = 0;  // of each piece but the last; 0: not known yet
   bool first_ = true;
   v1::FetchPackageResponse outgoing_;
 

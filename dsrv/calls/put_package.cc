@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <thread>
 
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/packages.h"
@@ -16,6 +17,8 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(30);
 constexpr size_t kDataBytes = 1 << 20;  // of a message
 constexpr std::string_view kSha = "sha256:";
+// After a piece was written the disk is the others' for so many times as long as that took.
+constexpr int kPauses = 2;
 
 bool IsDigest(std::string_view digest) {
   return digest.size() == kSha.size() + 64 && digest.starts_with(kSha) &&
@@ -72,11 +75,21 @@ void Uploads::Write(std::function<void()> write) {
     const Lock lock(mutex_);
     if (writing_) return writes_.push_back(std::move(write));
     writing_ = true;
+    began_ = std::chrono::steady_clock::now();
   }
   write();
 }
 
 void Uploads::Written() {
+  const Lock lock(mutex_);
+  const auto pause = kPauses * (std::chrono::steady_clock::now() - began_);
+  pool_.Post([this, pause] {
+    std::this_thread::sleep_for(pause);
+    WriteNext();
+  });
+}
+
+void Uploads::WriteNext() {
   std::function<void()> write;
   {
     const Lock lock(mutex_);
@@ -84,6 +97,7 @@ void Uploads::Written() {
     if (!writing_) return;
     write = std::move(writes_.front());
     writes_.pop_front();
+    began_ = std::chrono::steady_clock::now();
   }
   write();
 }
@@ -129,13 +143,9 @@ void PutPackageStream::OnReadDone(bool ok) {
     }
     return TakeHeader();
   }
-  if (ok) return TakeData();
-  std::shared_ptr<PutPackageStream> self;
-  {
-    const Lock lock(mutex_);
-    self = self_;
-  }
-  backend_.pool.Post([self] { self->Check(); });
+  uploads_.Take([self = self_of(), ok] {
+    if (self) ok ? self->TakeData() : self->Check();
+  });
 }
 
 Result<Ok> PutPackageStream::CheckHeader() {
@@ -240,19 +250,17 @@ void PutPackageStream::SignKnown(const PackageVersionPtr& version) {
 
 // The archive -----------------------------------------------------------------------------------
 
+// In the pool of uploads.
 void PutPackageStream::TakeData() {
+  if (Ended()) return;
   if (incoming_.has_header()) return End(Bad("an upload has one header, in its first message"));
   const std::string data = std::move(*incoming_.mutable_data());
   if (data.size() > kDataBytes) {
     return End(TooLarge("a message of an upload", data.size(), kDataBytes));
   }
   if (auto fed = Feed(data); !fed) return End(fed.error());
-  piece_ += data;
-  if (piece_.size() < kPieceBytes || header_.validate_only()) {
-    if (header_.validate_only()) piece_.clear();
-    return Read();
-  }
-  WritePiece([this] { Read(); });
+  if (!header_.validate_only()) piece_ += data;
+  WriteWhole([this] { Read(); });
 }
 
 Result<Ok> PutPackageStream::Feed(const std::string& data) {
@@ -262,11 +270,15 @@ Result<Ok> PutPackageStream::Feed(const std::string& data) {
   return archive_->Feed(data);
 }
 
+void PutPackageStream::WriteWhole(std::function<void()> then) {
+  if (piece_.size() < kPieceBytes) return then();
+  WritePiece([this, then = std::move(then)] { WriteWhole(then); });
+}
+
 // The next piece, alone among those of all uploads; then the rest.
 void PutPackageStream::WritePiece(std::function<void()> then) {
-  const bool whole = piece_.size() <= kPieceBytes;
   auto bytes = std::make_shared<std::string>(piece_.substr(0, kPieceBytes));
-  piece_ = whole ? std::string() : piece_.substr(kPieceBytes);
+  piece_.erase(0, bytes->size());
   if (bytes->empty()) return then();
   const auto self = self_of();
   uploads_.Write([this, self, bytes, then] {
@@ -298,7 +310,7 @@ Result<Ok> PutPackageStream::CheckWhole() {
   return archive_->Finish();
 }
 
-// In the pool: all has come.
+// In the pool of uploads: all has come.
 void PutPackageStream::Check() {
   if (Ended()) return;
   if (auto whole = CheckWhole(); !whole) return End(whole.error());

@@ -17,6 +17,7 @@
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/signatures.h"
 #include "dsrv/engine/packages.h"
+#include "dsrv/runtime/pool.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
@@ -33,17 +34,25 @@ class Uploads {
   bool GiveUp(uint64_t number);
   void Leave();
 
-  // Runs `write`, alone, which calls Written when its piece is durable.
+  // Runs `take`, which reads what has come: behind all else that the server does, and not on gRPC's
+  // threads, where answers to others would wait for it.
+  void Take(std::function<void()> take) { pool_.Post(std::move(take)); }
+
+  // Runs `write`, alone, which calls Written when its piece is durable. Then there is a pause.
   void Write(std::function<void()> write);
   void Written();
 
  private:
+  void WriteNext();
+
   Mutex mutex_;
   size_t inside_ GUARDED(mutex_) = 0;
   uint64_t next_ GUARDED(mutex_) = 1;
   std::map<uint64_t, std::function<void()>> waiting_ GUARDED(mutex_);
   bool writing_ GUARDED(mutex_) = false;
   std::deque<std::function<void()>> writes_ GUARDED(mutex_);
+  std::chrono::steady_clock::time_point began_ GUARDED(mutex_);  // the one that is written
+  Pool pool_{1, 10};
 };
 
 class PutPackageStream : public Counted<grpc::ServerReadReactor<v1::PutPackageRequest>>,
@@ -74,6 +83,8 @@ class PutPackageStream : public Counted<grpc::ServerReadReactor<v1::PutPackageRe
   void Read();
   void TakeData();
   Result<Ok> Feed(const std::string& data);
+  // Pieces while there are whole ones; then the rest.
+  void WriteWhole(std::function<void()> then);
   void WritePiece(std::function<void()> then);
   void Check();
   Result<Ok> CheckWhole();

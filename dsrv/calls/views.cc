@@ -78,9 +78,11 @@ Result<Ok> ReadListSteps(const Reader& reader, const ListStepsCommand& command,
   const Moment moment(reader);
   auto instance = rows::GetBareInstance(moment.rows, {command.ns, command.instance}, moment.resolve);
   if (!instance) return instance.error();
-  auto steps = ReadSteps(moment, *instance);
-  if (!steps) return steps.error();
-  auto rows = RowsUnder(*steps, command.under, command.state);
+  StepLevel level(command.under, command.state);
+  auto visited = VisitSteps(moment, *instance, command.under,
+                            [&level](v1::Step& step) { level.Add(step); });
+  if (!visited) return visited;
+  auto rows = level.Take();
   size_t bytes = 0;
   size_t at = command.first;
   for (; at < rows.size() && at - command.first < command.limit && bytes < kPageBytes; ++at) {

@@ -149,6 +149,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   bool HoldUnasked();
   bool AskForOld();
   bool Register();
+  void LetAsk();
   bool GiveWay();
   bool Recheck();
   bool RecheckOne(Resident& resident, uint64_t visit);

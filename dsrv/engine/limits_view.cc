@@ -79,6 +79,7 @@ void Limits::AddHolders(LimitView* view) const {
 
 LimitView Limits::Get(const std::string& ns, const std::string& key, const std::string& after,
                       size_t page) {
+  LetAsk();
   LimitView view = ViewOf(ns, key);
   AddHolders(&view);
   std::ranges::sort(view.holders, {}, &LimitHolderView::since);
@@ -127,6 +128,7 @@ std::optional<std::string> Limits::NextKey(const LimitQuery& query, const std::s
 }
 
 std::vector<LimitView> Limits::List(const LimitQuery& query) {
+  LetAsk();
   std::vector<LimitView> views;
   const bool later = !query.after.empty() && query.after >= query.prefix;
   std::string from = later ? query.after + '\0' : query.prefix;

@@ -217,6 +217,12 @@ bool Limits::Register() {
   return true;
 }
 
+// Before it is told who waits: after a restart nothing that is ready has asked yet.
+void Limits::LetAsk() {
+  for (size_t left = kTurnsPerPass; left > 0 && Register(); --left) {
+  }
+}
+
 // Another has taken the last place of a ready token.
 bool Limits::TurnOneAway() {
   auto next = table_.NextTurnedAway(turn_.clock());

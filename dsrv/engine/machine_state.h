@@ -87,7 +87,8 @@ struct VersionState {
   std::string shared_name;
   std::weak_ptr<const Graph> shared;
   uint64_t scheduled = 0;
-  uint64_t running = 0;
+  uint64_t running = 0;   // those that are planned as well
+  uint64_t planning = 0;  // of them
   uint64_t paused = 0;
   uint64_t stopped = 0;
   rows::ResultCounts results = {};  // of these, if it is of a package

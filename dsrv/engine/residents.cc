@@ -9,6 +9,13 @@
 #include "storage/rows/instance.h"
 
 namespace dfsmr {
+namespace {
+
+// Of those that have stopped, while there is room: what repeats a report is answered from memory. More
+// of them would only spread what lives over more memory than the processor's caches hold.
+constexpr size_t kEndedKept = 1'000;
+
+}  // namespace
 
 std::string ResidentKey(std::string_view ns, std::string_view id) {
   std::string key;
@@ -52,7 +59,9 @@ Resident* Residents::Insert(Instance instance, VersionState* version, GraphPtr g
   resident->graph = std::move(graph);
   resident->stopped_on_disk = resident->instance.Stopped();
   Resident* added = resident.get();
-  resident->place = by_use_.insert(by_use_.end(), added);
+  added->ended = added->instance.Stopped();
+  auto& list = ListOf(*added);
+  added->place = list.insert(list.end(), added);
   residents_.insert(std::move(resident));
   return added;
 }
@@ -66,7 +75,7 @@ void Residents::Erase(Resident& resident) {
   NotLazy(resident);
   Check(!Dirty(resident), "an instance leaves memory without a row that is to be written");
   Check(resident.claim_timers.empty(), "an instance leaves memory without its claims' timers");
-  by_use_.erase(resident.place);
+  ListOf(resident).erase(resident.place);
   residents_.erase(residents_.find(NameOf(resident)));
 }
 
@@ -312,32 +321,42 @@ void Residents::WriteOne(Resident& resident) {
   resident.stopped_on_disk = instance.Stopped();
   resident.left_here = false;
   if (instance.Stopped() && instance.plan) instance.tokens.ForgetLeft();
+  if (resident.ended == instance.Stopped()) return;
+  auto& from = ListOf(resident);
+  resident.ended = instance.Stopped();
+  ListOf(resident).splice(ListOf(resident).end(), from, resident.place);
 }
 
-// Second-chance eviction. Unwritten and claimed residents stay. Stops after limits::kTurnItems of
-// those in a row, or after kChances second chances, so that the work of one turn is bounded.
-void Residents::Evict() {
+// Only what is unwritten or claimed has to stay.
+bool Residents::MayLeave(const Resident& resident) const {
+  return /*mutant memory-only-evicted*/ !resident.lazy && Durable(resident) /*end*/ &&
+         resident.claim_timers.empty() && resident.instance.tokens.Count(TokenState::kClaimed) == 0;
+}
+
+// Second-chance eviction, while `full`. Stops after so many in a row that have to stay, or after
+// kChances second chances, so that the work of one turn is bounded.
+template <typename Full>
+void Residents::EvictFrom(std::list<Resident*>* list, Full full) {
   constexpr size_t kChances = 10'000;
   size_t kept = 0;
   size_t chances = 0;
-  while (residents_.size() > options_.cached_instances && kept < limits::kTurnItems &&
-         chances < kChances) {
-    Resident* resident = by_use_.front();
-    if (std::exchange(resident->used, false)) {
-      by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
-      ++chances;
+  while (kept < std::min(limits::kTurnItems, list->size()) && chances < kChances && full()) {
+    Resident* resident = list->front();
+    const bool again = std::exchange(resident->used, false);
+    if (!again && MayLeave(*resident)) {
+      kept = 0;
+      Erase(*resident);
       continue;
     }
-    if (/*mutant memory-only-evicted*/ resident->lazy || !Durable(*resident) /*end*/ ||
-        !resident->claim_timers.empty() ||
-        resident->instance.tokens.Count(TokenState::kClaimed) > 0) {
-      by_use_.splice(by_use_.end(), by_use_, by_use_.begin());
-      ++kept;
-      continue;
-    }
-    kept = 0;
-    Erase(*resident);
+    ++(again ? chances : kept);
+    list->splice(list->end(), *list, list->begin());
   }
+}
+
+void Residents::Evict() {
+  const auto full = [this] { return residents_.size() > options_.cached_instances; };
+  EvictFrom(&ended_, [&] { return ended_.size() > kEndedKept || full(); });
+  EvictFrom(&by_use_, full);
 }
 
 }  // namespace dfsmr

@@ -41,12 +41,13 @@ struct Resident {
   VersionState* version = nullptr;
   GraphPtr graph;
   std::shared_ptr<const Spec> spec;        // null: not loaded yet
-  std::list<Resident*>::iterator place{};  // in order of use
+  std::list<Resident*>::iterator place{};  // in order of use, or among those that have stopped
   std::vector<Event> pending;              // CLAIMED events that are not in the feed yet
   // The timers' keys of live claims' deadlines.
   std::vector<std::pair<ClaimId, std::pair<Timestamp, uint64_t>>> claim_timers;
   uint64_t dirty_turn = 0;  // the last turn that wrote its row
   bool used = false;        // since eviction last looked at it
+  bool ended = false;       // it is in the list of those that have stopped
   bool lazy = false;        // something of it is only in memory, and it has a
   std::list<std::pair<Timestamp, Resident*>>::iterator lazy_place{};
   bool created = false;      // in this turn: its spec is to be written
@@ -159,6 +160,12 @@ class Residents {
 
   // Whether what is left of a resident is in the store only.
   static bool IsLeftOnDisk(const Resident& resident);
+  std::list<Resident*>& ListOf(const Resident& resident) {
+    return resident.ended ? ended_ : by_use_;
+  }
+  bool MayLeave(const Resident& resident) const;
+  template <typename Full>
+  void EvictFrom(std::list<Resident*>* list, Full full);
   Result<Ok> LoadGraphOfLeft(Resident& resident);
   void NotLazy(Resident& resident);
   void KeepWorker(Resident& resident, Event& event);
@@ -171,7 +178,9 @@ class Residents {
   const EngineOptions& options_;
   const Spaces* spaces_ = nullptr;
   absl::flat_hash_set<std::unique_ptr<Resident>, ByName, ByName> residents_;  // has no order
-  std::list<Resident*> by_use_;                      // the first is the next that may leave memory
+  // The first of each is the next that may leave memory. Those that have stopped go before the others.
+  std::list<Resident*> by_use_;
+  std::list<Resident*> ended_;
   std::list<std::pair<Timestamp, Resident*>> lazy_;  // to be written by then, the first due first
   std::vector<Resident*> dirty_;
 };

@@ -167,6 +167,8 @@ void Statistics::CountState(VersionState& version, InstanceState state, int64_t 
       add(version.scheduled);
       break;
     case InstanceState::kPlanning:
+      add(version.planning);
+      [[fallthrough]];
     case InstanceState::kRunning:
       add(version.running);
       break;

@@ -435,8 +435,8 @@ void Survey::VisitVersions(const std::string& ns,
        at != catalog_.machines().end() && at->first.first == ns; ++at) {
     for (const auto& [number, version] : at->second->versions) {
       const bool plan = version.plan || !version.graph || number == 0;
-      visit({at->second->id, version.Now().definition->version, plan, version.scheduled,
-             version.running, version.paused, version.stopped,
+      visit({at->second->id, version.Now().definition->version, version.scheduled,
+             version.planning, version.running - version.planning, version.paused, version.stopped,
              plan ? nullptr : version.graph->machine.get(), version.nodes});
     }
   }

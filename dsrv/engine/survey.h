@@ -89,9 +89,9 @@ struct Histogram;    // histogram.h
 struct CountedVersion {
   const std::string& machine;
   uint32_t version;
-  bool plan;  // its RUNNING ones may be PLANNING
   uint64_t scheduled;
-  uint64_t running;
+  uint64_t planning;
+  uint64_t running;  // without those
   uint64_t paused;
   uint64_t stopped;
   const Machine* nodes;  // of a plain machine; null: of a plan

@@ -2,6 +2,8 @@
 // own threads may wait for these.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -14,8 +16,15 @@ namespace dfsmr {
 
 class Pool {
  public:
-  explicit Pool(size_t threads) {
-    for (size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+  // With a `niceness` above 0 its threads get what the others leave of the processors, as nice(1).
+  explicit Pool(size_t threads, int niceness = 0) {
+    for (size_t i = 0; i < threads; ++i) {
+      threads_.emplace_back([this, niceness] {
+        // Of this thread alone. Without the right to it the jobs run as all others do.
+        if (niceness > 0) (void)setpriority(PRIO_PROCESS, 0, niceness);
+        Run();
+      });
+    }
   }
   ~Pool() { Stop(); }
 

@@ -1,7 +1,6 @@
 #include "dsrv/wire/plan_view.h"
 
 #include <algorithm>
-#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -20,6 +19,11 @@ namespace {
 
 constexpr size_t kAfterShown = 200'000;  // names of steps before others, in one reply
 
+bool LiesUnder(std::string_view path, std::string_view under) {
+  if (under.empty() || path == under) return true;
+  return path.size() > under.size() && path.starts_with(under) && path[under.size()] == '.';
+}
+
 void Fill(const ChildCounts& children, v1::Children* out) {
   out->set_total(children.total);
   out->set_started(children.started);
@@ -34,8 +38,7 @@ class PlanView {
   PlanView(const Machine& machine, std::unordered_map<NodeIndex, rows::StepRow> rows, bool stopped)
       : machine_(machine), graph_(*machine.graph), rows_(std::move(rows)), stopped_(stopped) {}
 
-  // Calls `add` for a message to fill in for each step.
-  void Show(const std::function<v1::Step*()>& add);
+  void Show(std::string_view under, const VisitStep& visit);
 
  private:
   void FindBefore();
@@ -233,12 +236,16 @@ void PlanView::FindConditions() {
   }
 }
 
-void PlanView::Show(const std::function<v1::Step*()>& add) {
+void PlanView::Show(std::string_view under, const VisitStep& visit) {
   FindBefore();
   FindConditions();
   FindSections();
+  v1::Step shown;
   for (uint32_t i = 0; i < graph_.steps.size(); ++i) {
-    if (!IsHidden(i)) ShowStep(i, add());
+    if (IsHidden(i) || !LiesUnder(graph_.steps[i].path, under)) continue;
+    shown.Clear();
+    ShowStep(i, &shown);
+    visit(shown);
   }
 }
 
@@ -252,23 +259,34 @@ struct OwnPlan {
   std::unordered_map<NodeIndex, rows::StepRow> rows;
 };
 
-// nullopt: it is not planned yet, or is of a plain machine.
-Result<std::optional<OwnPlan>> ReadPlan(const Moment& moment, const Instance& instance) {
+// With the rows of the steps under a path alone, and of what stands between steps. nullopt: it is not
+// planned yet, or is of a plain machine.
+Result<std::optional<OwnPlan>> ReadPlan(const Moment& moment, const Instance& instance,
+                                        std::string_view under) {
   std::optional<OwnPlan> plan;
   if (!instance.plan || instance.plan->graph.empty()) return plan;
   auto graph = rows::GetGraph(moment.rows, instance);
   if (!graph) return graph.error();
   plan.emplace();
-  plan->rows.reserve(graph->steps.size());
-  auto scanned = rows::ScanSteps(moment.rows, instance, [&plan](rows::StepRow row) {
-    const NodeIndex home = row.home;
-    plan->rows.emplace(home, std::move(row));
-    return true;
-  });
-  if (!scanned) return scanned.error();
   Machine named;
   named.id = instance.machine;
   plan->machine = Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), std::move(named));
+  const std::vector<Node>& nodes = plan->machine.nodes;
+  const std::vector<Step>& steps = plan->machine.graph->steps;
+  const auto wanted = [&](NodeIndex home) {
+    if (under.empty() || home >= nodes.size() || nodes[home].step == kNoStep) return true;
+    const Step& step = steps[nodes[home].step];
+    return step.kind == Step::Kind::kPass || LiesUnder(step.path, under);
+  };
+  auto scanned = rows::ScanSteps(
+      moment.rows, instance,
+      [&plan](rows::StepRow row) {
+        const NodeIndex home = row.home;
+        plan->rows.emplace(home, std::move(row));
+        return true;
+      },
+      wanted);
+  if (!scanned) return scanned.error();
   return plan;
 }
 
@@ -281,40 +299,37 @@ Result<Ok> ShowNodes(const Moment& moment, const Instance& instance, v1::Instanc
     for (const Node& node : machine->nodes) ToProto(node, *machine, out->add_nodes());
     return Ok{};
   }
-  auto plan = ReadPlan(moment, instance);
+  auto plan = ReadPlan(moment, instance, "");
   if (!plan) return plan.error();
   if (!*plan) return Ok{};
   for (const Node& node : (*plan)->machine.nodes) {
     ToProto(node, (*plan)->machine, out->add_nodes());
   }
-  PlanView((*plan)->machine, std::move((*plan)->rows), instance.Stopped()).Show([out] {
-    return out->add_steps();
-  });
+  PlanView((*plan)->machine, std::move((*plan)->rows), instance.Stopped())
+      .Show("", [out](v1::Step& step) { out->add_steps()->Swap(&step); });
   return Ok{};
 }
 
-Result<std::vector<v1::Step>> ReadSteps(const Moment& moment, const Instance& instance) {
-  std::vector<v1::Step> steps;
-  auto plan = ReadPlan(moment, instance);
+Result<Ok> VisitSteps(const Moment& moment, const Instance& instance, std::string_view under,
+                      const VisitStep& visit) {
+  auto plan = ReadPlan(moment, instance, under);
   if (!plan) return plan.error();
-  if (!*plan) return steps;
-  std::deque<v1::Step> shown;  // adding one moves no other
-  PlanView((*plan)->machine, std::move((*plan)->rows), instance.Stopped()).Show([&shown] {
-    return &shown.emplace_back();
-  });
-  steps.assign(std::make_move_iterator(shown.begin()), std::make_move_iterator(shown.end()));
-  return steps;
+  if (!*plan) return Ok{};
+  PlanView((*plan)->machine, std::move((*plan)->rows), instance.Stopped()).Show(under, visit);
+  return Ok{};
 }
 
 void ShowSteps(const Machine& machine, v1::Machine* out) {
   if (!machine.graph) return;
-  PlanView(machine, {}, /*stopped=*/false).Show([out] { return out->add_steps(); });
+  PlanView(machine, {}, /*stopped=*/false).Show("", [out](v1::Step& step) {
+    out->add_steps()->Swap(&step);
+  });
 }
 
 Result<std::optional<StepSource>> ReadStepSource(const Moment& moment, const Instance& instance,
                                                  const std::string& path) {
   std::optional<StepSource> source;
-  auto plan = ReadPlan(moment, instance);
+  auto plan = ReadPlan(moment, instance, path);
   if (!plan) return plan.error();
   if (!*plan) return source;
   const Machine& machine = (*plan)->machine;

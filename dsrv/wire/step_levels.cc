@@ -2,12 +2,10 @@
 
 #include <google/protobuf/util/time_util.h>
 
-#include <algorithm>
 #include <array>
-#include <map>
+#include <functional>
 #include <set>
-#include <string_view>
-#include <unordered_map>
+#include <utility>
 
 namespace dfsmr {
 namespace {
@@ -44,13 +42,15 @@ std::string_view RowOf(std::string_view path, std::string_view under) {
   return path.substr(0, path.find('.', begin));
 }
 
+}  // namespace
+
 // Adds up the steps of one row.
-struct Summing {
+struct StepLevel::Summing {
   v1::StepRow row;
   double progress = 0;
   bool all_ended = true;
   std::array<uint64_t, v1::Step::State_ARRAYSIZE> states = {};
-  std::set<std::string_view> after;
+  std::set<std::string, std::less<>> after;
 
   void Add(const v1::Step& step, std::string_view path, std::string_view under) {
     row.set_steps(row.steps() + 1);
@@ -67,7 +67,8 @@ struct Summing {
     if (held && row.error().empty()) row.set_error(step.error());
     for (const std::string& before : step.after()) {
       const std::string_view other = RowOf(before, under);
-      if (!other.empty() && other != path && after.size() < kAfterShown) after.insert(other);
+      if (other.empty() || other == path || after.size() == kAfterShown) continue;
+      if (!after.contains(other)) after.emplace(other);
     }
   }
 
@@ -78,33 +79,39 @@ struct Summing {
     }
     row.set_progress(progress / static_cast<double>(row.steps()));
     if (!all_ended) row.clear_end_time();
-    for (std::string_view path : after) row.add_after(std::string(path));
+    for (const std::string& path : after) row.add_after(path);
   }
 
   bool Has(v1::Step::State state) const { return states[static_cast<size_t>(state)] > 0; }
 };
 
-}  // namespace
+StepLevel::StepLevel(std::string under, v1::Step::State state)
+    : under_(std::move(under)), state_(state) {}
+StepLevel::~StepLevel() = default;
 
-std::vector<v1::StepRow> RowsUnder(const std::vector<v1::Step>& steps, const std::string& under,
-                                   v1::Step::State state) {
-  std::vector<Summing> sums;
-  std::unordered_map<std::string_view, size_t> places;  // in sums, by path
-  for (const v1::Step& step : steps) {
-    const std::string_view path = RowOf(step.path(), under);
-    if (path.empty()) continue;
-    const auto [place, added] = places.try_emplace(path, sums.size());
-    if (added) sums.emplace_back().row.set_path(std::string(path));
-    Summing& sum = sums[place->second];
-    if (step.path() == path) *sum.row.mutable_step() = step;
-    sum.Add(step, path, under);
+void StepLevel::Add(const v1::Step& step) {
+  const std::string_view path = RowOf(step.path(), under_);
+  if (path.empty()) return;
+  auto row = rows_.find(path);
+  if (row == rows_.end()) {
+    Summing& added = sums_.emplace_back();
+    added.row.set_path(std::string(path));
+    row = rows_.emplace(added.row.path(), &added).first;
   }
-  std::ranges::stable_sort(sums, {}, [](const Summing& sum) { return !sum.Has(v1::Step::HELD); });
+  Summing& sum = *row->second;
+  if (step.path() == path) *sum.row.mutable_step() = step;
+  sum.Add(step, path, under_);
+}
+
+std::vector<v1::StepRow> StepLevel::Take() {
   std::vector<v1::StepRow> rows;
-  for (Summing& sum : sums) {
-    if (state != v1::Step::STATE_UNSPECIFIED && !sum.Has(state)) continue;
-    sum.Finish();
-    rows.push_back(std::move(sum.row));
+  for (const bool failed : {true, false}) {
+    for (Summing& sum : sums_) {
+      if (sum.Has(v1::Step::HELD) != failed) continue;
+      if (state_ != v1::Step::STATE_UNSPECIFIED && !sum.Has(state_)) continue;
+      sum.Finish();
+      rows.push_back(std::move(sum.row));
+    }
   }
   return rows;
 }

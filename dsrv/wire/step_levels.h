@@ -1,7 +1,10 @@
 // A plan's steps by level, many taken together: "a.3.b" lies under "a.3", which lies under "a".
 #pragma once
 
+#include <deque>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "dfsmr/v1/view.pb.h"
@@ -9,8 +12,23 @@
 namespace dfsmr {
 
 // The rows right under the path `under` (empty: the top), in which a step stands as `state` says
-// (unspecified: whatever). What failed comes first, then in the order of `steps`.
-std::vector<v1::StepRow> RowsUnder(const std::vector<v1::Step>& steps, const std::string& under,
-                                   v1::Step::State state);
+// (unspecified: whatever). What failed comes first, then in the order of the steps.
+class StepLevel {
+ public:
+  StepLevel(std::string under, v1::Step::State state);
+  ~StepLevel();
+
+  void Add(const v1::Step& step);
+  // Call it once.
+  std::vector<v1::StepRow> Take();
+
+ private:
+  struct Summing;
+
+  const std::string under_;
+  const v1::Step::State state_;
+  std::deque<Summing> sums_;                            // adding one moves no other
+  std::unordered_map<std::string_view, Summing*> rows_;  // by path
+};
 
 }  // namespace dfsmr

@@ -125,12 +125,14 @@ static Result<StepRow> DecodeStep(NodeIndex home, std::string_view key, std::str
 }
 
 Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
-                     const std::function<bool(StepRow)>& visit) {
+                     const std::function<bool(StepRow)>& visit,
+                     const std::function<bool(NodeIndex)>& wanted) {
   const std::string begin = Key(reader.partition, kStep).Of(name);
   return ScanAll(reader, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
                    const auto home =
                        static_cast<NodeIndex>(KeyReader(key.substr(begin.size() - 3)).Number(4));
+                   if (wanted && !wanted(home)) return true;
                    auto row = DecodeStep(home, key, value);
                    if (!row) return row.error();
                    return visit(*std::move(row));

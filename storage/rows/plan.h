@@ -26,9 +26,11 @@ struct StepRow {
   std::optional<Settling> settling;
   std::optional<Keepsake> kept;
 };
-// All steps of an instance, by home, until `visit` returns false.
+// All steps of an instance, by home, until `visit` returns false; with `wanted` only those that it
+// wants, and the others are not read.
 Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
-                     const std::function<bool(StepRow)>& visit);
+                     const std::function<bool(StepRow)>& visit,
+                     const std::function<bool(NodeIndex)>& wanted = nullptr);
 
 // One of them; nullopt: the step has not been reached.
 Result<std::optional<StepRow>> GetStep(const Reader& reader, InstanceName name, NodeIndex home);

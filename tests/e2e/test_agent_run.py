@@ -660,6 +660,7 @@ def test_kill_after_comes_before_five_seconds_of_a_kill(fake, run, tmp_path):
     assert fake.stages(claim) == [agent.StopReport.SIGNALLED, agent.StopReport.ENDED]
 
 
+@pytest.mark.timed
 def test_a_kill_takes_five_seconds_at_most(fake, run, tmp_path):
     run(script(tmp_path, STUBBORN))
     claim = fake.hand_out()

@@ -118,6 +118,7 @@ def test_another_server_takes_over_from_one_that_was_killed(sharers):
         "before", "after"}
 
 
+@pytest.mark.timed
 def test_a_server_that_restarts_at_its_address_goes_on_at_once(sharers):
     server, = together(sharers, 1)
     server.space("default").define(JOB)

@@ -97,6 +97,7 @@ def test_http_1_0_closes_and_keep_alive_stays(door):
         assert raw.reply().status == 200 and raw.closed()
 
 
+@pytest.mark.timed
 def test_who_says_nothing_or_half_a_head_is_closed_after_ten_seconds(door):
     with Raw(door.port) as silent, Raw(door.port) as slow:
         slow.send("GET /healthz HT")

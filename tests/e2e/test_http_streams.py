@@ -158,6 +158,7 @@ def test_who_follows_hears_at_once_and_of_what_happens(there):
             "STARTED"
 
 
+@pytest.mark.timed
 def test_who_follows_logs_hears_at_once_though_there_are_no_lines(there):
     there.ok("Start", {"namespace": there.namespace, "machine": "job", "id": "quiet"})
     began = time.monotonic()

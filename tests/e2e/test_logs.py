@@ -331,6 +331,7 @@ class Following(threading.Thread):
         return [text for _, text in self.entries]
 
 
+@pytest.mark.timed
 def test_a_reader_follows_until_the_end(space, append):
     space.define(JOB)
     space.start("job", "j")

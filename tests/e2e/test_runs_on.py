@@ -78,6 +78,7 @@ def test_a_worker_with_capabilities_takes_other_work_too(space):
     assert sorted(task.machine for task in tasks) == ["job", "plain"]
 
 
+@pytest.mark.timed
 def test_a_poll_and_a_stream_that_wait_are_given_it_at_once(space):
     space.define(job("{capability: gpu}"))
     without = space.later("Ready", space.ready_request(wait=30.0), timeout=40)

@@ -362,6 +362,7 @@ def test_without_a_key_the_rest_works(new_server, tmp_path):
     assert not stub.ListSecrets(package.ListSecretsRequest(), timeout=CALL).secrets
 
 
+@pytest.mark.timed
 def test_keys_are_rotated_while_it_serves(vault):
     for i in range(40):
         vault.put(f"s{i}", f"value {i}")

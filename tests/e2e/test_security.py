@@ -504,6 +504,7 @@ def test_what_a_token_cannot_be(root, wrong, mention):
                                 timeout=CALL)
 
 
+@pytest.mark.timed
 @pytest.mark.parametrize("end", ["revoked", "expired"])
 def test_what_a_token_has_open_ends_with_it(root, end):
     space = root.space(f"open-{end}")

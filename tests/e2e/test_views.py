@@ -22,6 +22,13 @@ flow:
     - concurrence: {for_each: "${params.boxes}", as: box, do: {step: each, action: wrap}}
     - {step: ship, action: ship}
 """
+PLANNED = """\
+action: draft
+phases: [plan, run]
+---
+plan: planned
+flow: [{step: draft, action: draft}]
+"""
 
 
 @pytest.fixture
@@ -174,6 +181,16 @@ def test_counters_tell_at_once_how_many_there_are(orders):
     assert dict(orders.count("", by="MACHINE").groups) == {"pair": 3, "job": 1}
     reply = orders.count("machine:pair node:first is:ready")
     assert (reply.total, reply.looked_at) == (1, 0)
+
+
+def test_plans_that_run_or_are_planned_are_counted_at_once_too(space):
+    space.define(PLAN)
+    space.define(PLANNED)
+    space.plan("shop", params={"boxes": [1]})
+    space.start("planned")
+    reply = space.view("CountInstances", view.CountInstancesRequest(
+        namespace=space.name, by=view.CountInstancesRequest.STATE))
+    assert dict(reply.groups) == {"RUNNING": 1, "PLANNING": 1} and reply.looked_at == 0
 
 
 def test_other_counts_search(orders):

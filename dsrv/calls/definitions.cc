@@ -22,6 +22,14 @@ namespace {
 constexpr size_t kStatusBytes = 4'000;
 constexpr size_t kTrailerBytes = 3'000;
 
+// Names and references in it may be as long as a source.
+Diagnostic Told(Diagnostic diagnostic) {
+  diagnostic.source_name = Cut(diagnostic.source_name, 200);
+  diagnostic.path = Cut(diagnostic.path, 200);
+  diagnostic.message = Cut(diagnostic.message, 600);
+  return diagnostic;
+}
+
 std::string MoreProblems(size_t untold) {
   return "… and " + std::to_string(untold) + " more, told once these are mended";
 }
@@ -33,12 +41,13 @@ Error BadSource(const std::vector<Diagnostic>& diagnostics, Reason reason) {
   size_t untold = 0;
   for (const Diagnostic& diagnostic : diagnostics) {
     if (!diagnostic.error) continue;
-    if (error.message.size() > kStatusBytes) {
+    const std::string text = Format(Told(diagnostic));
+    if (untold > 0 || error.message.size() + text.size() > kStatusBytes) {
       ++untold;
       continue;
     }
     if (!error.message.empty()) error.message += '\n';
-    error.message += Format(diagnostic);
+    error.message += text;
   }
   if (untold > 0) error.message += '\n' + MoreProblems(untold);
   return error;
@@ -48,8 +57,11 @@ Error BadSource(const std::vector<Diagnostic>& diagnostics, Reason reason) {
 std::string DiagnosticsTrailer(const std::vector<Diagnostic>& diagnostics) {
   v1::DefineResponse response;
   size_t told = 0;
-  for (; told < diagnostics.size() && response.ByteSizeLong() <= kTrailerBytes; ++told) {
-    ToProto(diagnostics[told], response.add_diagnostics());
+  for (; told < diagnostics.size(); ++told) {
+    ToProto(Told(diagnostics[told]), response.add_diagnostics());
+    if (response.ByteSizeLong() <= kTrailerBytes) continue;
+    response.mutable_diagnostics()->RemoveLast();
+    break;
   }
   if (told < diagnostics.size()) {
     const auto untold = std::span(diagnostics).subspan(told);
@@ -186,7 +198,8 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
          AllOf(parsed_.diagnostics, compiled_.problems, *parsed_.tree, name_)) {
       ToProto(one, reply_->add_diagnostics());
     }
-    if (!defined_) {
+    // What reading and compiling refuse has been told with its place.
+    if (!defined_ && parsed_.ok() && compiled_.Sound()) {
       v1::Diagnostic* refused = reply_->add_diagnostics();
       refused->set_severity(v1::Diagnostic::ERROR);
       refused->set_source_name(name_);

@@ -88,6 +88,7 @@ Scene Changer::SceneOf(Resident& resident, std::vector<Event>* events) {
               .events = *events,
               .portion = options_.steps_at_once};
   if (turn_.has_virtual_clock()) scene.clock = turn_.clock();
+  if (by_) scene.reason = by_->reason;
   if (scene.machine.conditional) {
     scene.value = [this, &resident](const Reference& reference, const FreshOutput& fresh) {
       return ask_(resident, reference, fresh);

@@ -93,12 +93,15 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
     if (ended->children) Fill(*ended->children, out->mutable_children());
     if (ended->skipped && !dropped) out->set_note(ended->note);
     out->set_tries(ended->tries);
+    out->set_visit(ended->visit);
+    out->set_worker(ended->worker);
     if (!dropped) return ended->skipped ? v1::Step::SKIPPED : v1::Step::DONE;
   }
   if (!row->second.token && !row->second.left) {
     if (dropped && settling->outcome == StepOutcome::kFailed) {
       out->set_error(settling->note);
-      return v1::Step::HELD;
+      // While its section ends or is undone there is nothing to resume or to skip.
+      return stopped_ ? v1::Step::HELD : v1::Step::PENDING;
     }
     const bool decided = settling && (settling->decision == Settling::Decision::kStays ||
                                       settling->decision == Settling::Decision::kPassed);
@@ -108,6 +111,8 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
   }
   const Token& token = row->second.token ? *row->second.token : *row->second.left;
   out->set_error(token.error);
+  out->set_visit(token.visit);
+  if (!token.claims.empty()) out->set_worker(token.claims.back().worker);
   if (token.step) {
     if (token.step->start_time != Timestamp()) {
       ToProto(token.step->start_time, out->mutable_start_time());

@@ -50,7 +50,8 @@ void ToProto(Timestamp t, google::protobuf::Timestamp* out) { Set(t, out); }
 void ToProto(Duration d, google::protobuf::Duration* out) { Set(d, out); }
 
 grpc::Status ToStatus(const Error& error) {
-  return {static_cast<grpc::StatusCode>(error.code), error.message};
+  constexpr size_t kTold = 6'000;  // bytes: clients take headers of 8 KiB
+  return {static_cast<grpc::StatusCode>(error.code), Cut(error.message, kTold)};
 }
 
 void ToProto(const Error& error, v1::Error* out) {

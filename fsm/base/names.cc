@@ -100,12 +100,13 @@ std::string OneLine(std::string_view text) {
   return out;
 }
 
-std::string Quoted(std::string_view text) {
-  if (text.size() <= kQuotedMax) return "'" + OneLine(text) + "'";
-  size_t end = kQuotedMax;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return "'" + OneLine(text.substr(0, end)) + "…'";
+std::string Cut(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return std::string(text);
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
+  return std::string(text.substr(0, bytes)) + "…";
 }
+
+std::string Quoted(std::string_view text) { return "'" + OneLine(Cut(text, kQuotedMax)) + "'"; }
 
 std::optional<size_t> InvalidUtf8(std::string_view text) {
   for (size_t i = 0; i < text.size();) {

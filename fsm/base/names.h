@@ -26,6 +26,9 @@ bool ValidWorkerName(std::string_view name);
 // `what` is what it names, for example "node".
 std::optional<std::string> NameProblem(std::string_view what, std::string_view name);
 
+// The text, or its first so many bytes of whole characters and "…".
+std::string Cut(std::string_view text, size_t bytes);
+
 // In single quotes, control characters escaped, cut to a length that fits a message of one line.
 std::string Quoted(std::string_view text);
 

@@ -544,10 +544,12 @@ std::optional<std::string> NodeOfWorker(const Reference& reference) {
 }
 
 std::string Node::LegalTransitions() const {
+  constexpr size_t kTold = 1'000;  // bytes
   std::string list;
   for (const Edge& edge : transitions) {
     const bool choice = &edge != transitions.data() && (&edge - 1)->transition == edge.transition;
     if (ReservedName(edge.transition) || choice) continue;
+    if (list.size() > kTold) return list + ", …";
     if (!list.empty()) list += ", ";
     list += edge.transition;
   }

@@ -145,7 +145,7 @@ void SampleReport(Scene& scene, const Token& token, const Claim* claim, Event& e
   if (claim && claim->Begun()) {
     event.samples.push_back(
         {node.id, scene.now - claim->BeginTime(), false, claim->sampled, claim->retry});
-    if (claim->operation) event.begin_time = claim->BeginTime();
+    event.begin_time = claim->BeginTime();
   } else if (claim) {
     event.begin_time = scene.now;  // the report begins and ends it
   }
@@ -209,7 +209,7 @@ void GiveBack(Scene& scene, Token& token, Claim& claim, const std::string& clien
   event.attempt = claim.attempt;
   event.client = client.empty() ? claim.worker : client;
   event.note = std::move(note);
-  if (claim.operation) event.begin_time = claim.operation->begin_time;
+  if (claim.Begun()) event.begin_time = claim.BeginTime();
 }
 
 void KeepCheckpoint(Token& token, const std::string& checkpoint) {
@@ -499,7 +499,7 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
     event.visit = visit;
     event.attempt = /*mutant timeout-of-latest-attempt*/ claim->attempt /*end*/;
     event.client = claim->worker;
-    if (claim->operation) event.begin_time = claim->BeginTime();
+    event.begin_time = claim->BeginTime();
     const Duration lasted = claim->deadline - claim->BeginTime();
     event.samples.push_back({node.id, lasted, true, claim->sampled, claim->retry});
     claim->sampled = lasted;

@@ -75,6 +75,8 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   if (failed) reasons.Add(Wait::kStuck);
   /*mutant planted-03*/ if (!reasons.empty())
     GoOnInTurn(scene, reasons); /*end*/
+  // It is planned anew: what had failed is gone.
+  if (instance.plan && instance.tokens.empty()) instance.error.clear();
   Event& event = Emit(scene, ChangeKind::kResumed);
   event.node = node.empty() ? Where(scene) : node;
   event.visit = VisitOf(scene);
@@ -116,6 +118,13 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
     instance.with_parent = false;
   }
   instance.cancel = std::max({instance.cancel, mode, CancelMode::kCancel});
+  if (!scene.reason.empty()) {
+    if (!instance.cancel_reason) instance.cancel_reason = std::string();
+    std::string& reason = *instance.cancel_reason;
+    if (!reason.ends_with(scene.reason)) {
+      reason += (reason.empty() ? "" : "; ") + std::string(scene.reason);
+    }
+  }
   TakeBackUnbegun(scene);
   if (/*mutant kill-waits*/ mode >= CancelMode::kForce /*end*/) {
     StopCancelled(scene);

@@ -252,6 +252,7 @@ struct Instance {
   std::vector<Prerequisite> after;  // those that have not stopped yet
   CancelMode cancel = CancelMode::kNone;  // as it was asked for
   Timestamp cancel_time;                  // when it was asked for first; zero: it was not
+  Boxed<std::string> cancel_reason;       // null: nobody said why
   // It is cancelled because its parent is, or has stopped. When it goes on: a call has resumed it
   // after that, and no step waits for it.
   bool with_parent = false;
@@ -342,7 +343,7 @@ struct Event {
   };
   Boxed<Package> package;
 
-  Timestamp begin_time;          // of what ends an attempt of two stages: when it began
+  Timestamp begin_time;          // of what ends an attempt: when it began
   uint64_t left_visit = 0;       // TRANSITIONED that ended a visit: which
   std::optional<Answer> answer;  // TRANSITIONED by a report: what was answered
   // What the node's latency learns from it: the attempt took, or lasted at least, this long.

@@ -313,6 +313,7 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
     ended.children = left.step->children;
     ended.tries = left.step->tries;
   }
+  if (!left.claims.empty()) ended.worker = left.claims.back().worker;
   EndPhase(scene, home, left.home, std::move(ended));
   std::vector<std::string> entered;
   if (home.section != kNoSection) KeepChildren(scene, left);

@@ -242,6 +242,7 @@ void ForgetEnd(Instance& instance) {
   instance.error.clear();
   instance.cancel = CancelMode::kNone;
   instance.cancel_time = {};
+  instance.cancel_reason.reset();
   instance.with_parent = instance.resumable = false;
   if (instance.plan) instance.plan->ended_at.clear();
 }

@@ -69,6 +69,8 @@ struct Scene {
   FreshOutput fresh = {};
   // The group that it is a member of lets no member begin.
   bool group_closed = false;
+  // Why the caller of an operator's call says that he makes it.
+  std::string_view reason = {};
   // What the clock shows, when that is not `now`: a virtual clock stands, while each change has a
   // time of its own.
   std::optional<Timestamp> clock = {};

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "fsm/base/duration.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/inside.h"
 
@@ -143,7 +144,7 @@ void StopCancelled(Scene& scene) {
   event.prev_node = Where(scene);
   event.node = kCancelledNode;
   event.visit = VisitOf(scene);
-  event.note = scene.instance.error;
+  event.note = scene.instance.cancel_reason ? *scene.instance.cancel_reason : scene.instance.error;
   StopResumable(scene, InstanceResult::kCancelled, kCancelledIndex, scene.instance.last_visit);
 }
 
@@ -171,7 +172,8 @@ Duration DelayOf(const DelayPolicy& policy, uint32_t entry, double fraction) {
   double delay = initial * std::pow(policy.factor, entry - 1);
   delay = std::min(delay, static_cast<double>(policy.max.count()));
   delay *= 1 + policy.jitter * (2 * fraction - 1);
-  return Duration(static_cast<int64_t>(std::min(delay, 9e18)));
+  return Duration(
+      static_cast<int64_t>(std::min(delay, static_cast<double>(kDurationMax.count()))));
 }
 
 }  // namespace dfsmr::rules

@@ -219,6 +219,7 @@ struct Ended {
   Boxed<ChildCounts> children;
   std::string note = {};  // why it was skipped
   uint32_t tries = 0;     // that had failed
+  std::string worker = {};  // that had it last
   friend bool operator==(const Ended&, const Ended&) = default;
 };
 

@@ -154,6 +154,7 @@ std::string Encode(const Instance& instance, const Machine& machine, const Writt
   out.set_killed(instance.cancel == CancelMode::kKill);
   out.set_forced(instance.cancel >= CancelMode::kForce);
   out.set_cancel_time(Micros(instance.cancel_time));
+  if (instance.cancel_reason) out.set_cancel_reason(*instance.cancel_reason);
   out.set_with_parent(instance.with_parent);
   out.set_resumable(instance.resumable);
   out.set_stuck(!instance.plan && instance.waits.Has(Wait::kStuck));
@@ -209,6 +210,7 @@ Instance DecodePlain(InstanceName name, const record::Instance& in) {
   instance.waits = WaitsIn(in);
   instance.cancel = CancelModeIn(in);
   instance.cancel_time = FromMicros(in.cancel_time());
+  if (!in.cancel_reason().empty()) instance.cancel_reason = in.cancel_reason();
   instance.with_parent = in.with_parent();
   instance.resumable = in.resumable();
   instance.parent = in.parent();

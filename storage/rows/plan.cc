@@ -118,6 +118,7 @@ static Result<StepRow> DecodeStep(NodeIndex home, std::string_view key, std::str
     if (in.ended().has_children()) row.ended->children = rows::Decode(in.ended().children());
     row.ended->note = in.ended().note();
     row.ended->tries = in.ended().tries();
+    row.ended->worker = in.ended().worker();
   }
   if (in.has_settling()) row.settling = Decode(in.settling());
   if (in.has_kept()) row.kept = Decode(in.kept());
@@ -270,6 +271,7 @@ static void PutStep(const Writer& writer, const Instance& instance, const Machin
     to->set_end_time(Micros(ended->end_time));
     if (ended->children) rows::Encode(*ended->children, to->mutable_children());
     to->set_note(ended->note);
+    to->set_worker(ended->worker);
   } else if (instance.Stopped() && !instance.resumable && !tokens.LastKeptAt(home)) {
     return;
   }

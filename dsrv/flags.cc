@@ -199,7 +199,8 @@ void AddStore(CLI::App& app, StoreFlags& store) {
   app.add_option("--advertise", store.advertise,
                  "where the other servers of the store reach this one, HOST:PORT (default: as "
                  "--addr, with this host's name where that names none)");
-  app.add_option("--store-writers", store.writers, "connections that write")
+  app.add_option("--store-writers", store.writers,
+                 "connections that write; there is one more for the lease, and one for logs")
       ->check(CLI::Range(1, 16))
       ->capture_default_str();
   app.add_option("--store-readers", store.readers, "connections that read")
@@ -227,7 +228,7 @@ Result<Ok> CheckStore(const CLI::App& app, const Flags& flags) {
   }
   for (const char* flag :
        {"--data", "--cache-mb", "--memtable-mb", "--verify", "--min-free-mb", "--backup-every",
-        "--backup-to", "--backup-keep", "--restore", "--logs-mb", "--virtual-clock"}) {
+        "--backup-to", "--backup-keep", "--restore", "--virtual-clock"}) {
     if (given(flag)) {
       return bad(std::string(flag) + " is of a store in a directory: it does not go with --store");
     }
@@ -554,10 +555,7 @@ Result<Flags> ParseFlags(int argc, char** argv) {
   if (!http) return http.error();
   auto store = CheckStore(app, flags);
   if (!store) return store.error();
-  if (!flags.store.url.empty()) {
-    flags.data.clear();
-    flags.logs_mb = 0;
-  }
+  if (!flags.store.url.empty()) flags.data.clear();
   auto traces = ReadTraces(texts, &flags.trace);
   if (!traces) return traces.error();
   return flags;

@@ -62,11 +62,13 @@ std::optional<uint64_t> SpareRoomOf(const Flags& flags, const RocksStore* embedd
   return SpareRoom(flags.data, Reserve(flags), RocksStore::WorkingBytes(flags.memtable_mb));
 }
 
-Logs::Options LogOptions(const Flags& flags, const std::function<Timestamp()>& clock) {
-  return {.path = std::filesystem::path(flags.data) / "logs",
-          .bytes = flags.logs_mb << 20,
-          .clock = clock,
-          .scarce = [&flags] { return NearlyScarce(flags.data, Reserve(flags)); }};
+Logs::Options LogOptions(const Flags& flags, const std::function<Timestamp()>& clock,
+                         const RocksStore* embedded) {
+  Logs::Options options{.bytes = flags.logs_mb << 20, .clock = clock};
+  if (!embedded) return options;
+  options.path = std::filesystem::path(flags.data) / "logs";
+  options.scarce = [&flags] { return NearlyScarce(flags.data, Reserve(flags)); };
+  return options;
 }
 
 Backups::Options BackupOptions(const Flags& flags, const std::function<Timestamp()>& clock,
@@ -112,7 +114,7 @@ Served::Served(Options options, Opened opened)
       use_(std::move(opened.use)),
       life_(opened.life & UINT32_MAX),  // enough to tell two lives apart
       find_zone_([this](std::string_view name) { return zones_.Find(name); }),
-      logs_(LogOptions(flags_, options_.clock)),
+      logs_(LogOptions(flags_, options_.clock, embedded_), std::move(opened.logs)),
       disk_(flags_.data, Reserve(flags_)),
       facts_{kVersion, flags_.addr, flags_.data, options_.clock(), options_.tls_expiry} {
   ring_.Set(options_.keys);

@@ -25,6 +25,7 @@
 #include "dsrv/web.h"
 #include "fsm/base/mutex.h"
 #include "fsm/machine/machine.h"
+#include "storage/log_table.h"
 #include "storage/zones/zones.h"
 
 namespace dfsmr {
@@ -48,6 +49,8 @@ class Served {
     const RocksStore* embedded = nullptr;  // `store`, where it is in this process
     uint64_t life = 0;                     // another one after a restored backup
     std::string name;                      // for people
+    // Where logs of operations are kept, where it is not embedded. Null: they are not.
+    std::unique_ptr<LogTable> logs = {};
     // How much room it has, where it is not embedded.
     std::function<Room()> room = {};
     // For how long the oldest write under way has waited. Any thread. Null: nobody asks.

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "storage/postgres/database.h"
+#include "storage/postgres/pg_logs.h"
 #include "storage/postgres/pg_roster.h"
 #include "storage/postgres/pg_store.h"
 
@@ -34,9 +35,13 @@ Result<SharedStore> OpenShared(const Flags& flags) {
     auto store = std::make_unique<PgStore>(database, options);
     store->Hold(mine.id, mine.held);
     PgStore* const raw = store.get();
+    auto logs = database->has_logs()
+                    ? std::make_unique<PgLogTable>(database, mine.id, mine.held.epoch)
+                    : nullptr;
     return Served::Opened{.store = std::move(store),
                           .life = database->cluster().life,
                           .name = database->shown(),
+                          .logs = std::move(logs),
                           .room = [raw] { return raw->full() ? Room::kNone : Room::kAmple; },
                           .waits = [raw] { return raw->waiting(); },
                           .give_up = [raw] { raw->GiveUp(); },

@@ -155,7 +155,6 @@ void LogIntake::GoOn() {
     if (++next.asked > kQuestions) unknown.clear();  // what was learned is forgotten too soon
     if (!unknown.empty()) return Ask(std::move(unknown));
     Append(next);
-    logs_.Queued(-static_cast<int64_t>(next.bytes));
     waiting_.pop_front();
   }
 }
@@ -234,10 +233,14 @@ void LogIntake::Append(Waiting& waiting) {
       pieces.push_back({known->owner, known->claim, LinesOf(batch, now)});
     }
   }
-  if (!pieces.empty()) logs_.Append(pieces);
   for (const std::string& claim : waiting.refused) response.add_refused_claims(claim);
   response.set_requests(++taken_);
-  if (auto sink = sink_.lock()) sink->Answer(response);
+  logs_.Append(std::move(pieces), waiting.bytes,
+               [self = shared_from_this(), bytes = waiting.bytes, response = std::move(response)] {
+                 self->logs_.Queued(-static_cast<int64_t>(bytes));
+                 if (self->ended_) return;
+                 if (auto sink = self->sink_.lock()) sink->Answer(response);
+               });
 }
 
 void LogIntake::Refuse(const Error& error) {

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "dsrv/engine/residents.h"
+#include "storage/logs/rocks_table.h"
 #include "storage/rows/instance.h"
 
 namespace dfsmr {
@@ -25,6 +27,13 @@ constexpr auto kRoomEvery = milliseconds(500);
 constexpr auto kRemovedAfter = seconds(1);  // then the removal is on disk
 constexpr auto kGiveWay = seconds(5);
 constexpr uint64_t kLittle = 8 << 20;  // so few bytes of logs are not halved, but dropped
+// Of a store that is far.
+constexpr auto kGather = milliseconds(100);
+constexpr auto kGatherLonger = milliseconds(500);  // at most, where writing takes long
+constexpr size_t kEnough = 1 << 20;                // bytes, for one write
+constexpr auto kAgain = milliseconds(500);
+constexpr auto kSweepEvery = milliseconds(500);
+constexpr size_t kNamesAtOnce = 500;
 
 // Threads of logs come behind those of calls and of the engine.
 void GiveWayToOthers() {
@@ -32,26 +41,63 @@ void GiveWayToOthers() {
   (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kNice);
 }
 
+Result<std::unique_ptr<LogStore>> OpenOwn(const Logs::Options& options) {
+  auto table = OpenRocksLogTable(options.path, options.bytes);
+  if (!table) return table.error();
+  auto store = std::make_unique<LogStore>(*std::move(table),
+                                          LogStore::Options{options.bytes, options.clock()});
+  auto loaded = store->Load();
+  if (!loaded) return loaded.error();
+  return store;
+}
+
 std::unique_ptr<LogStore> OpenStore(const Logs::Options& options) {
   std::error_code failure;
+  if (options.path.empty()) return nullptr;
   if (options.bytes == 0) {
     std::filesystem::remove_all(options.path, failure);
     return nullptr;
   }
-  const LogStore::Options how{options.path, options.bytes, options.clock()};
-  auto store = LogStore::Open(how);
+  auto store = OpenOwn(options);
   if (store) return *std::move(store);
   spdlog::error("{}; the logs that were kept are dropped", store.error().message);
   std::filesystem::remove_all(options.path, failure);
-  store = LogStore::Open(how);
+  store = OpenOwn(options);
   if (store) return *std::move(store);
   spdlog::error("{}; no logs are kept", store.error().message);
   return nullptr;
 }
 
+bool IsGone(const rows::Reader& rows, const LogOwner& owner) {
+  auto spec = rows::FindSpec(rows, {owner.ns, owner.instance});
+  return spec && (!*spec || (*spec)->first_seq != owner.born);
+}
+
+LogStore::Standing StandingIn(const rows::Reader& rows, const LogOwner& owner,
+                              const Registry& registry) {
+  using Kind = LogStore::Standing::Kind;
+  const rows::InstanceName name{owner.ns, owner.instance};
+  if (IsGone(rows, owner)) return {Kind::kGone};
+  auto live = rows::IsLive(rows, name);
+  if (!live || *live) return {};
+  auto instance = rows::GetInstance(rows, name, registry.resolve());
+  if (!instance || !instance->Stopped()) return {};
+  return {Kind::kStopped, instance->end_time};
+}
+
 }  // namespace
 
-Logs::Logs(Options options) : options_(std::move(options)), store_(OpenStore(options_)) {}
+Logs::Logs(Options options, std::unique_ptr<LogTable> table) : options_(std::move(options)) {
+  if (!table) {
+    store_ = OpenStore(options_);
+    loaded_ = true;
+  } else if (options_.bytes > 0) {  // the thread that writes reads what is there
+    store_ = std::make_unique<LogStore>(std::move(table),
+                                        LogStore::Options{options_.bytes, options_.clock()});
+  } else {
+    discarded_ = std::move(table);
+  }
+}
 
 Logs::~Logs() { Stop(); }
 
@@ -74,6 +120,7 @@ void Logs::Stop() {
   }
   changed_.NotifyAll();
   read_changed_.NotifyAll();
+  if (store_) store_->Hurry();
   if (writer_.joinable()) writer_.join();
   if (reading_.joinable()) reading_.join();
   if (store_) (void)store_->Sync();
@@ -184,16 +231,19 @@ void Logs::Write() {
   while (true) {
     {
       Lock lock(mutex_);
-      const auto until = later_.empty() ? Clock::now() + kTick
-                                        : std::min(later_.begin()->first, Clock::now() + kTick);
+      auto until = std::min(Clock::now() + kTick, NextDue());
+      if (!later_.empty()) until = std::min(until, later_.begin()->first);
       changed_.WaitUntil(lock, until,
                          [this]() REQUIRES(mutex_) { return stopped_ || !jobs_.empty(); });
-      if (stopped_ && jobs_.empty()) return;
+      if (stopped_ && jobs_.empty()) break;
     }
     for (int i = 0; i < 100 && RunOne(); ++i) {
     }
+    if (NextDue() <= Clock::now()) Flush();
     Tend();
   }
+  again_ = {};
+  Flush();  // what is not written now is not answered, and is sent again
 }
 
 bool Logs::RunOne() {
@@ -222,26 +272,43 @@ void Logs::Tend() {
     wake_due_ = now + kTick;
     WakeFollowers();
   }
-  if (!store_) return;
-  const auto standing = [this](const LogOwner& owner) { return StandingOf(owner); };
+  if (discarded_ && now >= again_) Discard();
+  if (store_ && BeReady()) TendStore(now);
+}
+
+void Logs::TendStore(Clock::time_point now) {
+  const auto standing = [this](std::span<const LogOwner> owners) { return StandingsOf(owners); };
   if (store_->bytes() > store_->bound()) {
-    auto shrunk = store_->Shrink(store_->bound() - store_->bound() / 64, standing);
-    if (!shrunk) Note("cannot drop logs", shrunk.error());
+    Settle("cannot drop logs",
+           store_->Shrink(store_->bound() - store_->bound() / 64, standing));
   }
   if (now >= room_due_) {
     room_due_ = now + kRoomEvery;
     TendRoom();
-    DropRemoved();
+    while (DropRemoved()) {
+    }
   }
   if (now >= sync_due_) {
     sync_due_ = now + kSyncEvery;
-    auto synced = store_->Sync();
-    if (!synced) Note("cannot sync logs", synced.error());
+    Settle("cannot sync logs", store_->Sync());
   }
-  if (sweeping_) {  // what was removed while nobody listened
-    auto more = store_->SweepGone(standing);
-    sweeping_ = more && *more;
+  if (sweeping_ && now >= sweep_due_) {  // what was removed while nobody listened
+    if (store_->far()) sweep_due_ = now + kSweepEvery;
+    auto more =
+        store_->SweepGone([this](std::span<const LogOwner> owners) { return GoneOf(owners); });
+    sweeping_ = more ? *more : store_->far();
+    if (!more) Settle("cannot drop logs", more.error());
   }
+}
+
+// No logs are to be kept: those of before go.
+void Logs::Discard() {
+  again_ = Clock::now() + kAgain;
+  const std::unique_ptr<LogBatch> all = discarded_->NewBatch();
+  all->DeletePrefix("");
+  const auto done = discarded_->Write(*all);
+  if (!done) return Note("cannot drop logs", done.error());
+  discarded_.reset();
 }
 
 // A disk that fills up loses its logs before anything is refused, half of them at a time.
@@ -256,10 +323,11 @@ void Logs::TendRoom() {
   if (!std::exchange(warned_, true)) {
     spdlog::warn("the disk is nearly full: logs are dropped, {} MiB are kept", bytes >> 20);
   }
-  auto shrunk = store_->Shrink(bytes <= kLittle ? 0 : bytes / 2,
-                               [this](const LogOwner& owner) { return StandingOf(owner); });
+  auto shrunk = store_->Shrink(
+      bytes <= kLittle ? 0 : bytes / 2,
+      [this](std::span<const LogOwner> owners) { return StandingsOf(owners); });
   if (shrunk) shrunk = store_->Reclaim();
-  if (!shrunk) Note("cannot drop logs", shrunk.error());
+  Settle("cannot drop logs", shrunk);
 }
 
 bool Logs::GiveWay() {
@@ -277,42 +345,51 @@ void Logs::Removed(const std::string& ns, const std::string& id) {
   removed_.push_back({ns, id, Clock::now() + kRemovedAfter});
 }
 
-void Logs::DropRemoved() {
-  std::vector<Removal> due;
+// False: no more of them is due.
+bool Logs::DropRemoved() {
+  std::vector<LogStore::Name> due;
+  std::set<std::string> gone;
   {
     const Lock lock(mutex_);
     const auto now = Clock::now();
-    const auto first_left =
-        std::ranges::find_if(removed_, [now](const Removal& removal) { return removal.due > now; });
-    due.assign(std::make_move_iterator(removed_.begin()), std::make_move_iterator(first_left));
-    removed_.erase(removed_.begin(), first_left);
+    for (; !removed_.empty() && due.size() < kNamesAtOnce; removed_.pop_front()) {
+      Removal& first = removed_.front();
+      if (first.due > now) break;
+      gone.insert(ResidentKey(first.ns, first.id));
+      due.push_back({std::move(first.ns), std::move(first.id)});
+    }
   }
-  if (due.empty()) return;
-  std::set<std::string> gone;
-  for (const Removal& removal : due) gone.insert(ResidentKey(removal.ns, removal.id));
+  if (due.empty()) return false;
   absl::erase_if(known_, [&gone](const auto& one) {
     return gone.contains(ResidentKey(one.second.owner.ns, one.second.owner.instance));
   });
-  for (const Removal& removal : due) {
-    auto dropped = store_->DropGone(removal.ns, removal.id,
-                                    [this](const LogOwner& owner) { return StandingOf(owner); });
-    if (!dropped) Note("cannot drop logs", dropped.error());
-  }
+  auto dropped =
+      store_->DropGone(due, [this](std::span<const LogOwner> owners) { return GoneOf(owners); });
+  if (dropped) return true;
+  sweeping_ = true;
+  Settle("cannot drop logs", dropped.error());
+  return false;
 }
 
-LogStore::Standing Logs::StandingOf(const LogOwner& owner) const {
+std::vector<LogStore::Standing> Logs::StandingsOf(std::span<const LogOwner> owners) const {
+  const std::unique_ptr<const View> view = reader_->store.Snapshot();
+  std::vector<LogStore::Standing> all;
+  all.reserve(owners.size());
+  for (const LogOwner& owner : owners) {
+    all.push_back(StandingIn({*view, reader_->partition}, owner, reader_->registry));
+  }
+  return all;
+}
+
+std::vector<LogStore::Standing> Logs::GoneOf(std::span<const LogOwner> owners) const {
   using Kind = LogStore::Standing::Kind;
   const std::unique_ptr<const View> view = reader_->store.Snapshot();
-  const rows::Reader rows{*view, reader_->partition};
-  const rows::InstanceName name{owner.ns, owner.instance};
-  auto spec = rows::FindSpec(rows, name);
-  if (!spec) return {};
-  if (!*spec || (*spec)->first_seq != owner.born) return {Kind::kGone};
-  auto live = rows::IsLive(rows, name);
-  if (!live || *live) return {};
-  auto instance = rows::GetInstance(rows, name, reader_->registry.resolve());
-  if (!instance || !instance->Stopped()) return {};
-  return {Kind::kStopped, instance->end_time};
+  std::vector<LogStore::Standing> all;
+  all.reserve(owners.size());
+  for (const LogOwner& owner : owners) {
+    all.push_back({IsGone({*view, reader_->partition}, owner) ? Kind::kGone : Kind::kRuns});
+  }
+  return all;
 }
 
 const Logs::Known* Logs::Find(const std::string& claim) {
@@ -331,20 +408,20 @@ void Logs::Learn(Known known) {
   known_.insert_or_assign(std::move(key), std::move(known));
 }
 
-void Logs::Append(const std::vector<LogStore::Piece>& pieces) {
-  if (!store_ || scarce_) {
+// An error: nothing was written, and it is to be tried again.
+Result<Ok> Logs::AppendNow(std::span<const LogStore::Piece> pieces) {
+  const bool takes = store_ && !scarce_;
+  auto appended = takes ? store_->Append(pieces, options_.clock()) : Ok{};
+  if (!takes || !appended) {
+    if (takes && store_->far() && appended.error().code != Code::kDataLoss) return appended;
     for (const LogStore::Piece& piece : pieces) dropped_ += piece.lines.size();
-    return;
-  }
-  auto appended = store_->Append(pieces, options_.clock());
-  if (!appended) {
-    for (const LogStore::Piece& piece : pieces) dropped_ += piece.lines.size();
-    return Note("cannot write logs", appended.error());
+    if (!appended) Note("cannot write logs", appended.error());
+    return Ok{};
   }
   std::vector<std::shared_ptr<Follower>> awake;
   {
     const Lock lock(followers_mutex_);
-    if (followers_.empty()) return;
+    if (followers_.empty()) return Ok{};
     std::set<std::string> told;
     for (const LogStore::Piece& piece : pieces) {
       std::string key = ResidentKey(piece.owner.ns, piece.owner.instance);
@@ -356,6 +433,76 @@ void Logs::Append(const std::vector<LogStore::Piece>& pieces) {
     }
   }
   for (const auto& follower : awake) follower->Wake(/*news=*/true);
+  return Ok{};
+}
+
+void Logs::Append(std::vector<LogStore::Piece> pieces, size_t bytes, std::function<void()> done) {
+  if (!store_ || !store_->far()) {
+    if (!pieces.empty()) (void)AppendNow(pieces);
+    return done();
+  }
+  if (gathered_.empty()) flush_due_ = std::max(flush_due_, Clock::now() + kGather);
+  gathered_bytes_ += bytes;
+  gathered_.push_back({pieces.size(), bytes, std::move(done)});
+  std::ranges::move(pieces, std::back_inserter(pieces_));
+  if (gathered_bytes_ >= kEnough) Flush();
+}
+
+// When gathered lines are to be written.
+Logs::Clock::time_point Logs::NextDue() const {
+  const bool never = gathered_.empty() || superseded_;
+  return never ? Clock::time_point::max() : std::max(flush_due_, again_);
+}
+
+// Whether the store may be used now.
+bool Logs::BeReady() {
+  if (superseded_ || Clock::now() < again_) return false;
+  if (loaded_) return true;
+  const auto loaded = store_->Load();
+  loaded_ = loaded.has_value();
+  Settle("cannot read logs", loaded);
+  return loaded_;
+}
+
+void Logs::Flush() {
+  const auto begin = Clock::now();
+  while (!gathered_.empty() && BeReady() && FlushSome()) {
+  }
+  // A database that is slow has larger writes, not more of them.
+  const auto took = Clock::now() - begin;
+  flush_due_ = Clock::now() + std::min<Clock::duration>(3 * took, kGatherLonger);
+}
+
+// False: nothing was written, and it is to be tried again.
+bool Logs::FlushSome() {
+  size_t requests = 0;
+  size_t pieces = 0;
+  size_t bytes = 0;
+  for (; requests < gathered_.size() && bytes < kEnough; ++requests) {
+    pieces += gathered_[requests].pieces;
+    bytes += gathered_[requests].bytes;
+  }
+  const auto appended = AppendNow({pieces_.data(), pieces});
+  if (!appended) {
+    Settle("cannot write logs", appended);
+    return false;
+  }
+  pieces_.erase(pieces_.begin(), pieces_.begin() + static_cast<ptrdiff_t>(pieces));
+  gathered_bytes_ -= bytes;
+  for (; requests > 0; --requests) {
+    const auto done = std::move(gathered_.front().done);
+    gathered_.pop_front();
+    done();
+  }
+  return true;
+}
+
+// What the store could not do. One that is far, and away, has a rest.
+void Logs::Settle(std::string_view doing, const Result<Ok>& done) {
+  if (done) return;
+  if (store_->far()) again_ = Clock::now() + kAgain;
+  superseded_ = superseded_ || done.error().code == Code::kAborted;
+  Note(doing, done.error());
 }
 
 void Logs::WakeFollowers() {

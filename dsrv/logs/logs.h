@@ -4,6 +4,10 @@
 // takes lines and alone writes the store of logs, and one that reads it. The deciding thread is
 // asked which node a claim is of once in a minute for a claim that has lines, and once in a second
 // for each reader that follows; it waits for nobody, and nothing of a log goes through its turns.
+//
+// Where lines are kept in a database they are written some at once, at most ten times a second but
+// for each MiB of them, and a request is answered once its lines are there. While the database is
+// away they wait, up to what may wait of requests.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -17,6 +21,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -32,7 +37,7 @@ namespace dfsmr {
 class Logs {
  public:
   struct Options {
-    std::filesystem::path path;
+    std::filesystem::path path;        // of a table of its own, where no other is given
     uint64_t bytes = 0;                // kept of the server; 0: nothing is kept
     std::function<Timestamp()> clock;  // real time
     // Whether the disk is so full that logs have to go before anything is refused. Null: never.
@@ -56,9 +61,9 @@ class Logs {
     virtual void Resume() = 0;
   };
 
-  // A store that cannot be read is put away, and a new one is begun: the server runs without its
-  // old logs rather than not at all.
-  explicit Logs(Options options);
+  // A table of its own that cannot be read is put away, and a new one is begun: the server runs
+  // without its old logs rather than not at all. Without a path and a table none are kept.
+  explicit Logs(Options options, std::unique_ptr<LogTable> table = nullptr);
   ~Logs();
 
   // Begins to work. `loop` and what `reader` shows must outlive Stop.
@@ -104,8 +109,10 @@ class Logs {
   };
   const Known* Find(const std::string& claim);
   void Learn(Known known);
-  // Writes lines, unless there is no room, and wakes their readers.
-  void Append(const std::vector<LogStore::Piece>& pieces);
+  // Writes the lines of a request of so many bytes, unless there is no room, wakes their readers,
+  // and calls `done`: in the order of the requests. Where another server has the store by now it
+  // does not, so that they are sent to that one.
+  void Append(std::vector<LogStore::Piece> pieces, size_t bytes, std::function<void()> done);
 
   // Wakes `follower` when the instance has new lines, and four times a second.
   void Follow(const std::string& ns, const std::string& instance,
@@ -125,15 +132,33 @@ class Logs {
     Clock::time_point due;
   };
 
+  // A request whose lines wait to be written.
+  struct Gathered {
+    size_t pieces = 0;
+    size_t bytes = 0;
+    std::function<void()> done;
+  };
+
   void Write();  // the thread that writes
   void Read();
   bool RunOne();  // false: nothing waits
+  Clock::time_point NextDue() const;
+  bool BeReady();
+  void Await(std::string_view doing, const Error& error);
+  Result<Ok> AppendNow(std::span<const LogStore::Piece> pieces);
+  void Flush();
+  bool FlushSome();
   void Tend();
+  void TendStore(Clock::time_point now);
   void TendRoom();
-  void DropRemoved();
+  void Discard();
+  bool DropRemoved();
   void WakeFollowers();
   void ResumeSenders();
-  LogStore::Standing StandingOf(const LogOwner& owner) const;
+  std::vector<LogStore::Standing> StandingsOf(std::span<const LogOwner> owners) const;
+  // Only whether they are gone: a read for each.
+  std::vector<LogStore::Standing> GoneOf(std::span<const LogOwner> owners) const;
+  void Settle(std::string_view doing, const Result<Ok>& done);
   void Note(std::string_view doing, const Error& error);
 
   const Options options_;
@@ -145,7 +170,7 @@ class Logs {
   ConditionVariable changed_;
   std::deque<std::function<void()>> jobs_ GUARDED(mutex_);
   std::multimap<Clock::time_point, std::function<void()>> later_ GUARDED(mutex_);
-  std::vector<Removal> removed_ GUARDED(mutex_);
+  std::deque<Removal> removed_ GUARDED(mutex_);
   bool stopped_ GUARDED(mutex_) = false;
 
   Mutex read_mutex_;
@@ -169,9 +194,18 @@ class Logs {
 
   // The writing thread's.
   absl::flat_hash_map<std::string, Known> known_;
+  std::unique_ptr<LogTable> discarded_;  // its rows are to go
+  bool loaded_ = false;                  // the store
+  bool superseded_ = false;              // another server writes it
+  Clock::time_point again_{};            // before that it is not tried
+  std::vector<LogStore::Piece> pieces_;  // of those that are gathered
+  std::deque<Gathered> gathered_;
+  size_t gathered_bytes_ = 0;
+  Clock::time_point flush_due_{};
   bool scarce_ = false;
   bool warned_ = false;  // that it is
   bool sweeping_ = true;
+  Clock::time_point sweep_due_{};
   Clock::time_point sync_due_{};
   Clock::time_point room_due_{};
   Clock::time_point wake_due_{};

@@ -1,7 +1,5 @@
 #include "storage/logs/log_reader.h"
 
-#include <rocksdb/db.h>
-
 #include <algorithm>
 #include <charconv>
 #include <functional>
@@ -13,11 +11,6 @@
 
 namespace dfsmr {
 namespace {
-
-Result<Ok> Outcome(const rocksdb::Status& status) {
-  if (status.ok()) return Ok{};
-  return Error{Code::kUnavailable, Reason::kNone, "cannot read logs: " + status.ToString()};
-}
 
 // Whether the last bytes of a visit with so much text hold a line that begins at `offset`, or the
 // first ones do.
@@ -56,30 +49,15 @@ struct LogReader::Chunk {
 };
 
 struct LogReader::Read {
-  explicit Read(rocksdb::DB& of) : db(of), snapshot(&of), limit_{} {
-    options.snapshot = snapshot.snapshot();
-  }
-
-  std::unique_ptr<rocksdb::Iterator> Iterate(const std::string& prefix) {
-    limit_ = prefix;
-    for (size_t i = limit_.size(); i > 0; --i) {
-      if (++limit_[i - 1] != 0) break;  // the first key behind the prefix
-    }
-    end_ = limit_;
-    rocksdb::ReadOptions bounded = options;
-    bounded.iterate_upper_bound = &end_;
-    return std::unique_ptr<rocksdb::Iterator>(db.NewIterator(bounded));
-  }
+  explicit Read(const LogStore& store) : view(store.Snapshot()) {}
 
   // Bytes of all text of a visit; 0, with which everything is kept, when nothing is known of it.
   uint64_t TextOf(const LogOwner& owner, uint64_t visit) {
     auto [at, fresh] = texts.try_emplace(visit, 0);
     if (!fresh) return at->second;
-    std::string value;
     record::LogVisit row;
-    if (db.Get(options, log_keys::Visit(owner, visit), &value).ok() && row.ParseFromString(value)) {
-      at->second = row.text();
-    }
+    const auto value = view->Get(log_keys::Visit(owner, visit));
+    if (value && *value && row.ParseFromString(**value)) at->second = row.text();
     return at->second;
   }
 
@@ -90,17 +68,11 @@ struct LogReader::Read {
     bool operator>(const Waiting& other) const { return arrival > other.arrival; }
   };
 
-  rocksdb::DB& db;
-  rocksdb::ManagedSnapshot snapshot;
-  rocksdb::ReadOptions options;
+  const std::unique_ptr<const View> view;
   std::map<uint64_t, uint64_t> texts;
   // Lines that were read and wait for earlier ones of chunks that come later.
   std::priority_queue<Waiting, std::vector<Waiting>, std::greater<>> waiting;
   uint64_t left = 0;  // bytes that the portion still takes
-
- private:
-  std::string limit_;
-  rocksdb::Slice end_;
 };
 
 bool LogReader::Wanted(const LogClaim& claim) const {
@@ -114,25 +86,25 @@ bool LogReader::Wanted(const LogClaim& claim) const {
 // Reading ----------------------------------------------------------------------------------------
 
 Result<LogReader::Portion> LogReader::Next(uint64_t bytes) {
-  Read read(store_.db());
+  Read read(store_);
   read.left = bytes;
   auto begun = Begin(read);
   if (!begun) return begun.error();
   Portion portion;
-  const uint64_t from = position_ > LogStore::kSpan ? position_ - LogStore::kSpan : 0;
-  const auto rows = read.Iterate(log_keys::Chunks(query_.owner));
-  for (rows->Seek(log_keys::Chunk(query_.owner, from)); rows->Valid(); rows->Next()) {
-    auto emitted = EmitUpTo(read, log_keys::Last(rows->key().ToStringView()), &portion);
-    if (!emitted) return emitted.error();
-    if (portion.more) return portion;
-    auto chunk = Chunk::Parse(rows->key().ToStringView(), rows->value().ToStringView());
-    if (!chunk) return chunk.error();
-    auto taken = Take(read, *chunk);
-    if (!taken) return taken.error();
-  }
-  if (auto whole = Outcome(rows->status()); !whole) return whole.error();
-  auto emitted = EmitUpTo(read, UINT64_MAX, &portion);
-  if (!emitted) return emitted.error();
+  const uint64_t from = position_ - std::min(position_, store_.span());
+  Result<Ok> done = Ok{};
+  const auto take = [&](std::string_view key, std::string_view value) {
+    done = EmitUpTo(read, log_keys::Last(key), &portion);
+    if (!done || portion.more) return false;
+    auto chunk = Chunk::Parse(key, value);
+    done = chunk ? Take(read, *chunk) : chunk.error();
+    return done.has_value();
+  };
+  auto scanned = read.view->Scan(log_keys::Chunk(query_.owner, from),
+                                 PrefixEnd(log_keys::Chunks(query_.owner)), take);
+  if (!scanned) return scanned.error();
+  if (done && !portion.more) done = EmitUpTo(read, UINT64_MAX, &portion);
+  if (!done) return done.error();
   return portion;
 }
 
@@ -145,14 +117,14 @@ Result<Ok> LogReader::Begin(Read& read) {
 // Moves the position to just before the last `tail` lines that are wanted.
 Result<Ok> LogReader::FindTail(Read& read) {
   std::priority_queue<uint64_t, std::vector<uint64_t>, std::greater<>> last;
-  const auto rows = read.Iterate(log_keys::Chunks(query_.owner));
-  for (rows->SeekToLast(); rows->Valid(); rows->Prev()) {
-    if (!rows->key().starts_with(log_keys::Chunks(query_.owner))) break;
-    auto chunk = Chunk::Parse(rows->key().ToStringView(), rows->value().ToStringView());
-    if (!chunk) return chunk.error();
-    const uint64_t reach = chunk->first + LogStore::kSpan;
-    if (reach < query_.after || (last.size() == query_.tail && reach < last.top())) break;
-    if (!Wanted(*chunk->claim)) continue;
+  Result<Ok> done = Ok{};
+  const auto take = [&](std::string_view key, std::string_view value) {
+    const uint64_t reach = log_keys::Last(key) + store_.span();
+    if (reach < query_.after || (last.size() == query_.tail && reach < last.top())) return false;
+    auto chunk = Chunk::Parse(key, value);
+    if (!chunk) done = chunk.error();
+    if (!chunk) return false;
+    if (!Wanted(*chunk->claim)) return true;
     const uint64_t text = read.TextOf(query_.owner, chunk->claim->visit);
     chunk->ForEach([&](const record::LogText& line, uint64_t offset, uint64_t arrival) {
       if (arrival <= query_.after || !Kept(text, offset, line.text().size())) return true;
@@ -161,8 +133,12 @@ Result<Ok> LogReader::FindTail(Read& read) {
       if (last.size() > query_.tail) last.pop();
       return true;
     });
-  }
-  if (auto whole = Outcome(rows->status()); !whole) return whole;
+    return true;
+  };
+  const std::string prefix = log_keys::Chunks(query_.owner);
+  auto scanned = read.view->Scan(prefix, PrefixEnd(prefix), take, /*reverse=*/true);
+  if (!scanned) return scanned;
+  if (!done) return done;
   if (last.size() == query_.tail && last.top() > 0) position_ = last.top() - 1;
   return Ok{};
 }
@@ -241,55 +217,53 @@ Result<uint64_t> LogReader::LeftOut(Read& read, const LogClaim& claim, const Log
 
 // The ordinal of the last line of a visit before `arrival` that is kept; 0: there is none.
 Result<uint64_t> LogReader::KeptBefore(Read& read, uint64_t visit, uint64_t arrival) {
-  const std::string prefix = log_keys::Places(query_.owner, visit);
   const uint64_t text = read.TextOf(query_.owner, visit);
-  const std::unique_ptr<rocksdb::Iterator> places(read.db.NewIterator(read.options));
-  for (places->SeekForPrev(log_keys::Place(query_.owner, visit, arrival)); places->Valid();
-       places->Prev()) {
-    if (!places->key().starts_with(prefix)) break;
-    const std::string key =
-        log_keys::Chunk(query_.owner, log_keys::Last(places->key().ToStringView()));
-    std::string value;
-    const rocksdb::Status status = read.db.Get(read.options, key, &value);
-    if (status.IsNotFound()) continue;
-    if (!status.ok()) return Outcome(status).error();
-    auto chunk = Chunk::Parse(key, value);
-    if (!chunk) return chunk.error();
-    uint64_t last = 0;
+  uint64_t last = 0;
+  Result<Ok> done = Ok{};
+  const auto look = [&](std::string_view place, std::string_view) {
+    const std::string key = log_keys::Chunk(query_.owner, log_keys::Last(place));
+    const auto value = read.view->Get(key);
+    if (!value) done = value.error();
+    if (!value) return false;
+    if (!*value) return true;
+    auto chunk = Chunk::Parse(key, **value);
+    if (!chunk) done = chunk.error();
+    if (!chunk) return false;
     chunk->ForEach([&](const record::LogText& line, uint64_t offset, uint64_t at) {
       if (at >= arrival) return false;
       if (Kept(text, offset, line.text().size())) last = line.ordinal();
       return true;
     });
-    if (last != 0) return last;
-  }
-  if (auto whole = Outcome(places->status()); !whole) return whole.error();
-  return uint64_t{0};
+    return last == 0;
+  };
+  auto scanned = read.view->Scan(log_keys::Places(query_.owner, visit),
+                                 log_keys::Place(query_.owner, visit, arrival) + '\0', look,
+                                 /*reverse=*/true);
+  if (!scanned) return scanned.error();
+  if (!done) return done.error();
+  return last;
 }
 
 Result<bool> LogReader::Ever() const {
-  std::string value;
-  const rocksdb::Status status = store_.db().Get({}, log_keys::Instance(query_.owner), &value);
-  if (status.IsNotFound()) return false;
-  if (auto read = Outcome(status); !read) return read.error();
-  return true;
+  const auto row = store_.Snapshot()->Get(log_keys::Instance(query_.owner));
+  if (!row) return row.error();
+  return row->has_value();
 }
 
 Result<bool> LogReader::Has(const std::string& node) const {
   const std::string prefix = log_keys::Visits(query_.owner);
-  const std::unique_ptr<rocksdb::Iterator> rows(store_.db().NewIterator({}));
-  for (rows->Seek(prefix); rows->Valid() && rows->key().starts_with(prefix); rows->Next()) {
-    record::LogVisit row;
-    const std::string_view value = rows->value().ToStringView();
-    if (!row.ParseFromArray(value.data(), static_cast<int>(value.size()))) continue;
-    const std::string& name = row.node();
-    if (name.starts_with(node) && (name.size() == node.size() || name[node.size()] == '/')) {
-      return true;
-    }
-  }
-  auto whole = Outcome(rows->status());
-  if (!whole) return whole.error();
-  return false;
+  bool has = false;
+  auto scanned = store_.Snapshot()->Scan(
+      prefix, PrefixEnd(prefix), [&](std::string_view, std::string_view value) {
+        record::LogVisit row;
+        if (!row.ParseFromArray(value.data(), static_cast<int>(value.size()))) return true;
+        const std::string& name = row.node();
+        has =
+            name.starts_with(node) && (name.size() == node.size() || name[node.size()] == '/');
+        return !has;
+      });
+  if (!scanned) return scanned.error();
+  return has;
 }
 
 // Cursors ----------------------------------------------------------------------------------------

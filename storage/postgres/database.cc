@@ -86,6 +86,7 @@ Result<std::shared_ptr<PgDatabase>> PgDatabase::Open(Options options) {
     if (auto made = database->MakeTables(**connection); !made) return made.error();
   }
   if (auto known = database->CheckCluster(); !known) return known.error();
+  if (auto logs = database->FindLogs(**connection); !logs) return logs.error();
   return database;
 }
 
@@ -199,11 +200,39 @@ Result<Ok> PgDatabase::MakeTables(PgConnection& connection) {
         RunText(connection, PgCompression(options_.schema, id));
       }
     }
+    if (!plain_ && !answer.failure) RunText(connection, PgLogCompression(options_.schema));
     return Ok{};
   }
   return Unfit("the tables cannot be made: " + why +
                "; give its role the right CREATE on the database, or a schema " + options_.schema +
                " of its own");
+}
+
+// A store of before these were kept gets their table. Where its role may not make it the store is
+// served without.
+Result<Ok> PgDatabase::FindLogs(PgConnection& connection) {
+  std::string why;
+  for (int attempt = 0; attempt < 5; ++attempt) {  // several servers may make it at once
+    const PgAnswer answer = RunText(connection, statements_.logs.probe.text);
+    has_logs_ = !answer.failure;
+    if (has_logs_) return Ok{};
+    if (connection.lost()) {
+      return Error{Code::kUnavailable, Reason::kNone,
+                   address_.shown + ": " + answer.failure->message};
+    }
+    const bool missing = answer.failure->state == "42P01";
+    if (why.empty() || !missing) why = answer.failure->message;
+    if (!missing || !options_.create) break;
+    const PgAnswer made = RunText(connection, PgLogTableText(options_.schema, plain_));
+    if (made.failure) why = made.failure->message;
+    if (made.failure && made.failure->state == "42501") break;
+    if (!made.failure && !plain_) RunText(connection, PgLogCompression(options_.schema));
+  }
+  if (!options_.create) return Ok{};
+  options_.tell(true, "logs of operations are not kept: " + why + "; give the role of " +
+                          address_.shown + " the rights on the table logs in schema " +
+                          options_.schema + ", or the right CREATE on the schema, and start anew");
+  return Ok{};
 }
 
 Result<Ok> PgDatabase::CheckCluster() const {

@@ -41,6 +41,9 @@ class PgDatabase {
   const PgStatements& statements() const { return statements_; }
   const ClusterRow& cluster() const { return cluster_; }  // as of Open
   const StoreFacts& facts() const { return facts_; }
+  // Whether the lines of operations have a table: a store of before has none where this server's
+  // role may not make it. As of Open.
+  bool has_logs() const { return has_logs_; }
   const std::string& shown() const { return address_.shown; }  // for people, without a password
 
  private:
@@ -51,6 +54,7 @@ class PgDatabase {
   Result<bool> ReadCluster(PgConnection& connection);
   Result<Ok> MakeTables(PgConnection& connection);
   Result<Ok> CheckCluster() const;
+  Result<Ok> FindLogs(PgConnection& connection);
   Error Unfit(const std::string& why) const;
 
   const Options options_;
@@ -58,6 +62,7 @@ class PgDatabase {
   const PgStatements statements_;
   ClusterRow cluster_;
   StoreFacts facts_;
+  bool has_logs_ = false;
   bool plain_ = false;  // not PostgreSQL itself
 };
 

@@ -15,36 +15,92 @@ std::string TableName(const std::string& schema, uint16_t partition) {
   return schema + "." + digits;
 }
 
+// A round of a scan; its parameters are numbered from `first` on.
+std::string RowsOf(const std::string& table, int first, const std::string& order) {
+  const auto param = [first](int nth) { return "$" + std::to_string(first + nth); };
+  return "select k, v from " + table + " where k >= " + param(0) + "::bytea and k < " + param(1) +
+         "::bytea order by k " + order + " limit " + param(2) + "::int";
+}
+
+std::string InsertInto(const std::string& table) {
+  return "insert into " + table +
+         "(k, v) select t.k, t.v from unnest($1::bytea[], $2::bytea[]) t(k, v)";
+}
+
+constexpr const char* kOrReplace = " on conflict (k) do update set v = excluded.v";
+
+std::string DeleteKeys(const std::string& table) {
+  return "delete from " + table + " using unnest($1::bytea[]) t(k) where " + table + ".k = t.k";
+}
+
 PgTable TableOf(const std::string& schema, uint16_t partition) {
   const std::string table = TableName(schema, partition);
   const std::string suffix = "_" + std::to_string(partition);
   const std::string guard = " from " + schema + ".part f left join ";
-  const auto rows = [&table](const std::string& first, const std::string& order) {
-    const auto param = [&first](int nth) { return "$" + std::to_string(std::stoi(first) + nth); };
-    return "select k, v from " + table + " where k >= " + param(0) + "::bytea and k < " + param(1) +
-           "::bytea order by k " + order + " limit " + param(2) + "::int";
-  };
   const auto guarded = [&](const std::string& order) {
-    return "select r.k, r.v, f.epoch, f.seq" + guard + "(" + rows("2", order) +
+    return "select r.k, r.v, f.epoch, f.seq" + guard + "(" + RowsOf(table, 2, order) +
            ") r on true where f.id = $1::int order by r.k " + order;
   };
-  const std::string insert = "insert into " + table +
-                             "(k, v) select t.k, t.v from unnest($1::bytea[], $2::bytea[]) t(k, v)";
   return {
       .get = {"get" + suffix, "select p.v, f.epoch, f.seq" + guard + table +
                                   " p on p.k = $2::bytea where f.id = $1::int"},
       .scan = {"scan" + suffix, guarded("asc")},
       .scan_reverse = {"scan_reverse" + suffix, guarded("desc")},
-      .more = {"more" + suffix, rows("1", "asc")},
-      .more_reverse = {"more_reverse" + suffix, rows("1", "desc")},
+      .more = {"more" + suffix, RowsOf(table, 1, "asc")},
+      .more_reverse = {"more_reverse" + suffix, RowsOf(table, 1, "desc")},
       .delete_range = {"delete_range" + suffix,
                        "delete from " + table + " where k >= $1::bytea and k < $2::bytea"},
-      .delete_keys = {"delete_keys" + suffix, "delete from " + table +
-                                                  " using unnest($1::bytea[]) t(k) where " + table +
-                                                  ".k = t.k"},
-      .put = {"put" + suffix, insert + " on conflict (k) do update set v = excluded.v"},
-      .append = {"append" + suffix, insert},
+      .delete_keys = {"delete_keys" + suffix, DeleteKeys(table)},
+      .put = {"put" + suffix, InsertInto(table) + kOrReplace},
+      .append = {"append" + suffix, InsertInto(table)},
   };
+}
+
+std::string LogTableName(const std::string& schema) { return schema + ".logs"; }
+
+PgLogStatements LogStatementsOf(const std::string& schema) {
+  const std::string table = LogTableName(schema);
+  const std::string ranges = "unnest($1::bytea[], $2::bytea[]) r(b, e)";
+  return {
+      .probe = {"logs_probe", "select k from " + table + " limit 0"},
+      // Its commits do not wait for the disk, nor it for a lock for long.
+      .settle = {"logs_settle",
+                 "select set_config('synchronous_commit', 'off', false), "
+                 "set_config('lock_timeout', '1s', false)"},
+      .claim = {"logs_claim", "insert into " + table +
+                                  "(k, v) values ($1::bytea, $2::bytea) on conflict (k) do update "
+                                  "set v = excluded.v where " +
+                                  table + ".v < excluded.v returning 1"},
+      // The row stays locked until the commit: who claims the table waits for it.
+      .fence = {"logs_fence", "with f as (select 1 from " + table +
+                                  " where k = $1::bytea and v = $2::bytea for update) select 1 / "
+                                  "count(*)::int from f"},
+      .get = {"logs_get", "select k, v from " + table + " where k = any($1::bytea[])"},
+      .scan = {"logs_scan", RowsOf(table, 1, "asc")},
+      .scan_reverse = {"logs_scan_reverse", RowsOf(table, 1, "desc")},
+      .scan_ranges = {"logs_scan_ranges", "select l.k, l.v from " + ranges + " join " + table +
+                                              " l on l.k >= r.b and l.k < r.e"},
+      .delete_ranges = {"logs_delete_ranges", "delete from " + table + " using " + ranges +
+                                                  " where " + table + ".k >= r.b and " + table +
+                                                  ".k < r.e"},
+      .delete_keys = {"logs_delete_keys", DeleteKeys(table)},
+      .put = {"logs_put", InsertInto(table) + kOrReplace},
+  };
+}
+
+// Room in each page, so that a row that changes stays in it and no index is touched.
+std::string RowTable(const std::string& table, int percent_full, bool plain) {
+  return "create table if not exists " + table +
+         (plain ? "(k bytea not null, v bytea not null, primary key (k asc))"
+                : "(k bytea primary key, v bytea not null) with (fillfactor = " +
+                      std::to_string(percent_full) +
+                      ", autovacuum_vacuum_scale_factor = 0.02, "
+                  "autovacuum_vacuum_insert_scale_factor = 0.05, "
+                  "autovacuum_vacuum_cost_delay = 0)");
+}
+
+std::string Compressed(const std::string& table) {
+  return "alter table " + table + " alter column v set compression lz4";
 }
 
 }  // namespace
@@ -68,6 +124,7 @@ PgStatements::PgStatements(const std::string& name, uint16_t partitions) {
                             "where id = $1::int returning epoch, seq, feed"};
   heads = {"heads", "select id, epoch, seq from " + part};
   for (uint16_t id = 0; id < partitions; ++id) tables.push_back(TableOf(schema, id));
+  logs = LogStatementsOf(schema);
 
   cluster = {"cluster", "select format, level, partitions, life, secret, moved from " +
                             cluster_table + " where one = 1"};
@@ -141,17 +198,16 @@ std::vector<std::string> PgTables(const std::string& name, uint16_t partitions, 
                 "not null, owner text not null, since timestamptz not null)" +
                 (plain ? "" : " with (fillfactor = 10)"));
   for (uint16_t id = 0; id < partitions; ++id) {
-    // Room in each page, so that a row that changes stays in it and no index is touched.
-    all.push_back("create table if not exists " + TableName(schema, id) +
-                  (plain ? "(k bytea not null, v bytea not null, primary key (k asc))"
-                         : "(k bytea primary key, v bytea not null) with (fillfactor = 70, "
-                           "autovacuum_vacuum_scale_factor = 0.02, "
-                           "autovacuum_vacuum_insert_scale_factor = 0.05, "
-                           "autovacuum_vacuum_cost_delay = 0)"));
+    all.push_back(RowTable(TableName(schema, id), 70, plain));
     all.push_back("insert into " + schema + ".part values (" + std::to_string(id) +
                   ", 0, 0, 0, '', clock_timestamp()) on conflict (id) do nothing");
   }
+  all.push_back(PgLogTableText(name, plain));
   return all;
+}
+
+std::string PgLogTableText(const std::string& name, bool plain) {
+  return RowTable(LogTableName(InQuotes(name)), 90, plain);
 }
 
 std::string PgFirstRow(const std::string& name) {
@@ -161,7 +217,11 @@ std::string PgFirstRow(const std::string& name) {
 }
 
 std::string PgCompression(const std::string& name, uint16_t partition) {
-  return "alter table " + TableName(InQuotes(name), partition) + " alter column v set compression lz4";
+  return Compressed(TableName(InQuotes(name), partition));
+}
+
+std::string PgLogCompression(const std::string& name) {
+  return Compressed(LogTableName(InQuotes(name)));
 }
 
 }  // namespace dfsmr

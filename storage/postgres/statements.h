@@ -24,6 +24,21 @@ struct PgTable {
   PgStatement append;        // the same, of keys that are not there: half as dear
 };
 
+// Of the lines of operations: one table for all partitions, whose keys begin with their two bytes.
+struct PgLogStatements {
+  PgStatement probe;         // fails where the table is missing, or may not be read
+  PgStatement settle;        // of a connection that writes
+  PgStatement claim;         // key, who: a row, unless a later one has claimed it
+  PgStatement fence;         // key, who. Division by zero: another one has claimed it
+  PgStatement get;           // keys: key, value
+  PgStatement scan;          // begin, end, limit: key, value
+  PgStatement scan_reverse;  // the same, descending
+  PgStatement scan_ranges;   // begins, ends: key, value, in no order
+  PgStatement delete_ranges;
+  PgStatement delete_keys;  // keys
+  PgStatement put;          // keys, values
+};
+
 struct PgStatements {
   PgStatements(const std::string& name, uint16_t partitions);
 
@@ -35,6 +50,7 @@ struct PgStatements {
   PgStatement acquire;  // partition, owner, an epoch before it: epoch, seq, feed
   PgStatement heads;    // id, epoch, seq of all partitions
   std::deque<PgTable> tables;
+  PgLogStatements logs;
 
   // Of the roster.
   PgStatement cluster;
@@ -65,7 +81,11 @@ std::vector<std::string> PgTables(const std::string& name, uint16_t partitions, 
                                   bool plain);
 // The row of the cluster: format, level, partitions, life, secret.
 std::string PgFirstRow(const std::string& name);
+// What makes the table of the lines of operations, which is among them. A store of before may lack
+// it.
+std::string PgLogTableText(const std::string& name, bool plain);
 // A faster compression of values. Not every database has it.
 std::string PgCompression(const std::string& name, uint16_t partition);
+std::string PgLogCompression(const std::string& name);
 
 }  // namespace dfsmr

@@ -1,6 +1,12 @@
 """What tests of several servers over one database ask of them."""
+import time
+
+import grpc
+
 from stubs import cluster
-from support import CALL, eventually
+from support import CALL, Refusal, eventually
+
+TAKEN = 15.0  # seconds within which another server serves what one had that is gone
 
 
 def seen_by(server):
@@ -20,3 +26,20 @@ def together(sharers, count):
     for server in servers:
         eventually(lambda: sum(one.reachable for one in seen_by(server).servers) == count, 10.0)
     return servers
+
+
+def persist(call, within=TAKEN):
+    """Repeats a call that may be repeated until it succeeds; returns the reasons for which it did not."""
+    until = time.monotonic() + within
+    reasons = set()
+    while True:
+        try:
+            call()
+            return reasons
+        except grpc.RpcError as error:
+            # A call to an owner that hangs waits as long as its caller does.
+            assert error.code() in (grpc.StatusCode.UNAVAILABLE,
+                                    grpc.StatusCode.DEADLINE_EXCEEDED), error
+            assert time.monotonic() < until, f"not within {within} s: {error}"
+            reasons.add(Refusal(error).reason)
+            time.sleep(0.1)

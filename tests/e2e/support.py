@@ -288,7 +288,7 @@ def open_channel(address):
 # DFSMR_STORE=postgres: servers keep their stores in one PostgreSQL, each "data directory" in a
 # schema of its own, but for those whose flags take a directory.
 OF_A_DIRECTORY = ("--data", "--cache-mb", "--memtable-mb", "--verify", "--min-free-mb", "--backup",
-                  "--restore", "--logs-mb", "--virtual-clock")
+                  "--restore", "--virtual-clock")
 _schemas = {}
 
 

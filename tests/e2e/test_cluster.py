@@ -8,11 +8,10 @@ import grpc
 import pytest
 
 import postgres
-from cluster_servers import owner_of, seen_by, together
+from cluster_servers import TAKEN, owner_of, persist, seen_by, together
 from stubs import cluster, v1
-from support import CALL, CONSUMER, DCLI, DSRV, JOB, Refusal, Server, eventually, health, result
+from support import CALL, CONSUMER, DCLI, DSRV, JOB, Server, eventually, health, result
 
-TAKEN = 15.0  # seconds within which another server serves what one had that is gone
 SCHEMAS = itertools.count(1)
 
 
@@ -36,23 +35,6 @@ def sharers(database):
     yield make
     for made in servers:
         made.dispose()
-
-
-def persist(call, within=TAKEN):
-    """Repeats a call that may be repeated until it succeeds; returns the reasons for which it did not."""
-    until = time.monotonic() + within
-    reasons = set()
-    while True:
-        try:
-            call()
-            return reasons
-        except grpc.RpcError as error:
-            # A call to an owner that hangs waits as long as its caller does.
-            assert error.code() in (grpc.StatusCode.UNAVAILABLE,
-                                    grpc.StatusCode.DEADLINE_EXCEEDED), error
-            assert time.monotonic() < until, f"not within {within} s: {error}"
-            reasons.add(Refusal(error).reason)
-            time.sleep(0.1)
 
 
 def test_any_server_will_do(sharers):

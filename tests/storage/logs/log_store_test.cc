@@ -1,5 +1,5 @@
-// The store of logs: what is kept of a visit and of the server, in which order it is read, and what
-// a cursor finds when lines are gone.
+// The store of logs, on a disk and in a database: what is kept of a visit and of the server, in
+// which order it is read, and what a cursor finds when lines are gone.
 #include "storage/logs/log_store.h"
 
 #include <doctest/doctest.h>
@@ -7,12 +7,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "storage/logs/log_reader.h"
+#include "storage/logs/rocks_table.h"
+#include "storage/postgres/pg_logs.h"
+#include "tests/storage/postgres/postgres_server.h"
+#include "tests/storage/postgres/proxy.h"
 
 namespace dfsmr {
 namespace {
@@ -21,25 +27,47 @@ using Kind = LogStore::Standing::Kind;
 
 constexpr Timestamp kNow = FromMicros(1'700'000'000'000'000);
 
-class Logs {
+class Disk {
  public:
-  explicit Logs(uint64_t bytes = 1ull << 30) : bytes_(bytes) {
+  Disk() {
     static int count = 0;
     path_ = std::filesystem::temp_directory_path() /
             ("dfsmr_logs_" + std::to_string(::getpid()) + "_" + std::to_string(++count));
     std::filesystem::remove_all(path_);
-    Open();
   }
-  ~Logs() {
-    store_.reset();
-    std::filesystem::remove_all(path_);
+  ~Disk() { std::filesystem::remove_all(path_); }
+  Result<std::unique_ptr<LogTable>> Open(int, uint64_t bytes) const {
+    return OpenRocksLogTable(path_, bytes);
   }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class Database {
+ public:
+  Result<std::unique_ptr<LogTable>> Open(int times, uint64_t) const {
+    return std::unique_ptr<LogTable>(
+        std::make_unique<PgLogTable>(database_, 0, static_cast<Epoch>(times)));
+  }
+
+ private:
+  const std::shared_ptr<PgDatabase> database_ =
+      MustOpen({.uri = SharedPostgres().Uri(), .schema = NewSchema()});
+};
+
+template <typename Place>
+class LogsIn {
+ public:
+  explicit LogsIn(uint64_t bytes = 1ull << 30) : bytes_(bytes) { Open(); }
 
   void Open() {
     store_.reset();
-    auto store = LogStore::Open({path_, bytes_, kNow + std::chrono::seconds(++opened_)});
-    REQUIRE(store);
-    store_ = *std::move(store);
+    auto table = place_.Open(++opened_, bytes_);
+    REQUIRE(table);
+    store_ = std::make_unique<LogStore>(
+        *std::move(table), LogStore::Options{bytes_, kNow + std::chrono::seconds(opened_)});
+    REQUIRE(store_->Load());
   }
 
   LogStore& operator*() { return *store_; }
@@ -71,11 +99,13 @@ class Logs {
   }
 
  private:
+  const Place place_;
   const uint64_t bytes_;
-  std::filesystem::path path_;
   int opened_ = 0;
   std::unique_ptr<LogStore> store_;
 };
+
+#define BOTH LogsIn<Disk>, LogsIn<Database>
 
 LogClaim Claim(uint64_t visit, uint32_t attempt = 1, std::string node = "build") {
   return {std::to_string(visit) + "-" + std::to_string(attempt),
@@ -105,9 +135,18 @@ uint64_t AllLines(const std::vector<LogEntry>& entries) {
 }
 
 const LogOwner kSite{"default", "site-7", 11};
-const LogStore::StandingOf kAllRun = [](const LogOwner&) { return LogStore::Standing{}; };
 
-TEST_CASE("lines are read as they were written, with what is known of their claim") {
+// Asks for one at a time.
+LogStore::StandingOf Each(std::function<LogStore::Standing(const LogOwner&)> of) {
+  return [of = std::move(of)](std::span<const LogOwner> owners) {
+    std::vector<LogStore::Standing> all;
+    for (const LogOwner& owner : owners) all.push_back(of(owner));
+    return all;
+  };
+}
+
+TEST_CASE_TEMPLATE(
+    "lines are read as they were written, with what is known of their claim", Logs, BOTH) {
   Logs logs;
   LogClaim claim{"1-2-3", "build", 3, 2, "h1", true};
   LogStore::Piece piece{kSite, claim, {{1, kNow, 2, "compiling a.c"}, {5, kNow, 3, ""}}};
@@ -127,7 +166,7 @@ TEST_CASE("lines are read as they were written, with what is known of their clai
   CHECK(logs.Read({{"default", "site", 11}}).empty());
 }
 
-TEST_CASE("a line that is sent again is taken once, also after a restart") {
+TEST_CASE_TEMPLATE("a line that is sent again is taken once, also after a restart", Logs, BOTH) {
   Logs logs;
   logs.Append(kSite, Claim(1), 1, 5);
   logs.Append(kSite, Claim(1), 1, 5);
@@ -139,7 +178,8 @@ TEST_CASE("a line that is sent again is taken once, also after a restart") {
   CHECK(logs.Read({kSite}).size() == 10);
 }
 
-TEST_CASE("of a visit its first 64 KiB and its last 1 MiB are kept, over all its attempts") {
+TEST_CASE_TEMPLATE(
+    "of a visit its first 64 KiB and its last 1 MiB are kept, over all its attempts", Logs, BOTH) {
   Logs logs;
   constexpr int kLines = 10'000;
   for (int i = 0; i < kLines; i += 100) {
@@ -163,7 +203,7 @@ TEST_CASE("of a visit its first 64 KiB and its last 1 MiB are kept, over all its
   CHECK(AllLines(logs.Read({kSite, "", 1, 1})) < 5'000);  // none is behind those of the head
 }
 
-TEST_CASE("lines of several claims are read in the order in which they came") {
+TEST_CASE_TEMPLATE("lines of several claims are read in the order in which they came", Logs, BOTH) {
   Logs logs;
   std::vector<std::pair<uint64_t, uint64_t>> sent;
   for (uint64_t i = 0; i < 9'000; ++i) {
@@ -183,7 +223,8 @@ TEST_CASE("lines of several claims are read in the order in which they came") {
   }
 }
 
-TEST_CASE("filters: node with the nodes of the step, visit, attempt, tail, and a cursor") {
+TEST_CASE_TEMPLATE(
+    "filters: node with the nodes of the step, visit, attempt, tail, and a cursor", Logs, BOTH) {
   Logs logs;
   logs.Append(kSite, Claim(1, 1, "build"), 1, 3);
   logs.Append(kSite, Claim(2, 1, "build/finalize"), 1, 3);
@@ -215,7 +256,9 @@ TEST_CASE("filters: node with the nodes of the step, visit, attempt, tail, and a
   CHECK(logs.Read({kSite, "", 0, 0, 0, position}).size() == 1);
 }
 
-TEST_CASE("a cursor of lines that are gone goes on with the next, and says how many are missing") {
+TEST_CASE_TEMPLATE(
+    "a cursor of lines that are gone goes on with the next, and says how many are missing", Logs,
+    BOTH) {
   Logs logs;
   logs.Append(kSite, Claim(1), 1, 700, 100);  // 64 KiB are 655 lines
   LogReader reader(*logs, {kSite});
@@ -236,10 +279,11 @@ TEST_CASE("a cursor of lines that are gone goes on with the next, and says how m
   CHECK(logs.Read({kSite, "", 0, 0, kept - 1}).front().left_out == 0);
 }
 
-TEST_CASE("of the server so much is kept, and what stopped first goes first") {
+TEST_CASE_TEMPLATE("of the server so much is kept, and what stopped first goes first", Logs, BOTH) {
   Logs logs(1 << 20);
   std::map<std::string, LogStore::Standing> standing;
-  const auto of = [&standing](const LogOwner& owner) { return standing[owner.instance]; };
+  const auto of =
+      Each([&standing](const LogOwner& owner) { return standing[owner.instance]; });
   for (const char* id : {"a", "b", "c", "d"}) {
     for (uint64_t visit = 1; visit <= 4; ++visit) {
       logs.Append({"default", id, 1}, Claim(visit), 1, 100, 1'000);
@@ -278,10 +322,11 @@ TEST_CASE("of the server so much is kept, and what stopped first goes first") {
   CHECK(d.front().left_out == 100);
 }
 
-TEST_CASE("one that was resumed is not among those that stopped first") {
+TEST_CASE_TEMPLATE("one that was resumed is not among those that stopped first", Logs, BOTH) {
   Logs logs;
   std::map<std::string, LogStore::Standing> standing;
-  const auto of = [&standing](const LogOwner& owner) { return standing[owner.instance]; };
+  const auto of =
+      Each([&standing](const LogOwner& owner) { return standing[owner.instance]; });
   for (const char* id : {"a", "b"}) logs.Append({"default", id, 1}, Claim(1), 1, 10, 1'000);
   standing["a"] = {Kind::kStopped, kNow};
   standing["b"] = {Kind::kStopped, kNow + std::chrono::seconds(1)};
@@ -294,31 +339,35 @@ TEST_CASE("one that was resumed is not among those that stopped first") {
   CHECK(logs.Read({{"default", "a", 1}}).size() == 10);
 }
 
-TEST_CASE("logs go with their instance, and not with another one of its name") {
+TEST_CASE_TEMPLATE(
+    "logs go with their instance, and not with another one of its name", Logs, BOTH) {
   Logs logs;
   const LogOwner next{kSite.ns, kSite.instance, 99};
   logs.Append(kSite, Claim(1), 1, 5);
   logs.Append(next, Claim(1), 1, 3);
   CHECK(logs.Read({next}).size() == 3);
-  const auto of = [&](const LogOwner& owner) {
+  const auto of = Each([&](const LogOwner& owner) {
     return LogStore::Standing{owner == kSite ? Kind::kGone : Kind::kRuns};
-  };
-  CHECK(*logs->DropGone(kSite.ns, kSite.instance, of));
-  CHECK_FALSE(*logs->DropGone(kSite.ns, "unknown", of));
+  });
+  const std::vector<LogStore::Name> names{{kSite.ns, "unknown"}, {kSite.ns, kSite.instance}};
+  CHECK(*logs->DropGone(names, of));
+  CHECK_FALSE(*logs->DropGone({names.data(), 1}, of));
+  CHECK(*logs->DropGone(names, of));  // there may be others of its name
   CHECK(logs.Read({kSite}).empty());
   CHECK(logs.Read({next}).size() == 3);
   CHECK_FALSE(*LogReader(*logs, {kSite}).Ever());
   for (int i = 0; i < 600; ++i) {
     logs.Append({"default", "i" + std::to_string(i), 1}, Claim(1), 1, 1);
   }
-  const auto none = [](const LogOwner&) { return LogStore::Standing{Kind::kGone}; };
+  const auto none = Each([](const LogOwner&) { return LogStore::Standing{Kind::kGone}; });
   CHECK(*logs->SweepGone(none));
-  CHECK_FALSE(*logs->SweepGone(none));
+  while (*logs->SweepGone(none)) {
+  }
   CHECK(logs->bytes() == 0);
   REQUIRE(logs->Reclaim());
 }
 
-TEST_CASE("what is known of many visits need not be in memory") {
+TEST_CASE_TEMPLATE("what is known of many visits need not be in memory", Logs, BOTH) {
   Logs logs;
   std::vector<LogStore::Piece> pieces;
   for (uint64_t visit = 1; visit <= 20'500; ++visit) {
@@ -331,6 +380,41 @@ TEST_CASE("what is known of many visits need not be in memory") {
   CHECK(Numbers(logs.Read({kSite, "", 1})) == std::vector<uint64_t>{1, 2});
   CHECK(logs.Read({kSite}).size() == 20'501);
   CHECK(logs.Read({kSite}).back().claim->visit == 1);
+}
+
+TEST_CASE("lines are taken once, whatever becomes of the answers of the database") {
+  Proxy proxy(SharedPostgres().folder());
+  LogStore store(std::make_unique<PgLogTable>(MustOpen({.uri = proxy.Uri(), .schema = NewSchema()}),
+                                              0, 1),
+                 {1 << 30, kNow});
+  REQUIRE(store.Load());
+  LogReader follower(store, {kSite});
+  std::vector<LogEntry> read;
+  for (uint64_t first = 1; first <= 91; first += 10) {
+    LogStore::Piece piece{kSite, Claim(1), {}};
+    for (uint64_t number = first; number < first + 10; ++number) {
+      piece.lines.push_back({number, kNow, 1, std::to_string(number)});
+    }
+    if (first % 3 == 1) proxy.Set(Proxy::Mode::kSwallow);
+    if (first % 3 == 2) proxy.Cut();
+    bool taken = false;
+    for (int attempt = 0; attempt < 100 && !taken; ++attempt) {
+      const auto appended = store.Append({&piece, 1}, kNow);
+      taken = appended.has_value();
+      if (!taken) REQUIRE(appended.error().code == Code::kUnavailable);
+    }
+    REQUIRE(taken);
+    auto portion = follower.Next(UINT64_MAX);
+    if (!portion) portion = follower.Next(UINT64_MAX);  // its connection was cut
+    REQUIRE(portion);
+    for (LogEntry& entry : portion->entries) read.push_back(std::move(entry));
+  }
+  CHECK(proxy.swallowed() > 0);
+  REQUIRE(read.size() == 100);
+  for (uint64_t number = 1; number <= 100; ++number) {
+    CHECK(read[number - 1].line.number == number);
+    CHECK(read[number - 1].left_out == 0);
+  }
 }
 
 TEST_CASE("a cursor is a number") {

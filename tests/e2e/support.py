@@ -722,9 +722,9 @@ class Space:
     def skip(self, id, node=""):
         return self.call("Skip", v1.SkipRequest(namespace=self.name, instance=id, node=node))
 
-    def cancel(self, id, mode="MODE_UNSPECIFIED"):
+    def cancel(self, id, mode="MODE_UNSPECIFIED", **more):
         return self.call("Cancel", v1.CancelRequest(
-            namespace=self.name, instance=id, mode=v1.CancelRequest.Mode.Value(mode)))
+            namespace=self.name, instance=id, mode=v1.CancelRequest.Mode.Value(mode), **more))
 
     # Feed
 

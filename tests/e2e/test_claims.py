@@ -294,3 +294,15 @@ def test_every_claim_has_a_name_of_its_own(space):
         claims.add(task.claim)
         space.report(task, "again")
     assert len(claims) == 20
+
+
+def test_what_ends_an_attempt_tells_when_it_began(space):
+    space.define(JOB)
+    space.start("job")
+    task = space.take("job", worker="ann")
+    space.relinquish(task.instance, task.claim)
+    space.report(space.take("job", worker="bob"))
+    ends = [one for one in space.history(task.instance)
+            if kind(one) in ("RELINQUISHED", "TRANSITIONED")]
+    assert len(ends) == 2 and all(one.HasField("begin_time") for one in ends)
+    assert all(seconds(one.begin_time) <= seconds(one.time) for one in ends)

@@ -316,3 +316,27 @@ def test_wait_after_fail_is_for_plans(space):
     request.wait_after_fail.seconds = 1
     with refused("INVALID_ARGUMENT", "BAD_REQUEST", "wait_after_fail", "job"):
         space.call("Start", request)
+
+
+def note_of(space, id, wanted):
+    return only([one.note for one in space.history(id) if kind(one) == wanted])
+
+
+def test_the_reason_of_a_cancel_is_in_the_record_of_its_end_however_long_that_takes(space):
+    space.define(JOB)
+    space.start("job")
+    task = space.take("job")
+    space.cancel(task.instance, reason="the customer has left")
+    space.cancel(task.instance, reason="and the order is void")
+    space.report(task)
+    eventually(lambda: stopped_as(space, task.instance, "CANCELLED"))
+    assert note_of(space, task.instance, "CANCELLED") == (
+        "the customer has left; and the order is void")
+
+
+def test_an_error_of_before_does_not_hide_the_reason_of_a_cancel(space):
+    space.define(PAIR)
+    id = space.start("pair")
+    space.report(space.take("pair"), error="the disk is slow")
+    space.cancel(id, reason="not wanted any more")
+    assert note_of(space, id, "CANCELLED") == "not wanted any more"

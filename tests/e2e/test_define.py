@@ -638,3 +638,26 @@ def test_calls_go_on_while_a_large_machine_is_defined(space):
         slowest = max(slowest, now() - began)
     thread.join(CALL)
     assert finished.is_set() and slowest < 2
+
+
+def test_a_preview_tells_each_problem_once_and_with_its_place(space):
+    source = "plan: p\nflow: [{step: a, action: x, after: [nope]}]\n"
+    reply = space.define(source, validate_only=True, preview=True)
+    errors = [one for one in reply.diagnostics if one.severity == v1.Diagnostic.ERROR]
+    assert len(errors) == 1 and errors[0].line == 2
+
+
+@pytest.mark.parametrize("source, name", [
+    ("id: m\nnodes: {a: {start: true, transitions: {ok: nowhere}}}\n", "f" * 3000),
+    ("action: x\n---\nplan: p\nflow: [{step: a, action: x, input: '${" + "z" * 6000 + ".output}'}]\n", "p")])
+def test_a_refusal_of_long_names_still_has_its_reason(space, source, name):
+    with refused("INVALID_ARGUMENT"):
+        space.define(source, source_name=name)
+
+
+def test_a_refusal_names_some_transitions_of_very_many(space):
+    ways = ", ".join(f"transition-{i:013d}: done" for i in range(400))
+    space.define(f"id: m\nnodes: {{a: {{start: true, transitions: {{{ways}}}}}, done: {{final: true}}}}\n")
+    space.start("m")
+    with refused("FAILED_PRECONDITION", "ILLEGAL_TRANSITION"):
+        space.report(space.take("m"), "nope")

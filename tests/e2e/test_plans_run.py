@@ -1957,3 +1957,15 @@ def test_a_plan_that_ends_with_a_skip_has_no_error(space):
     space.skip(id)
     instance = space.get(id)
     assert (state(instance), result(instance), instance.error) == ("STOPPED", "WARNING", "")
+
+
+def test_a_step_tells_who_has_it_and_who_had_it_last(space):
+    space.define("action: a\n---\nplan: two\nflow: [{step: s, action: a}, {step: t, action: a}]\n")
+    id = space.plan("two")
+    task = space.take("two", worker="ann")
+    step = space.step(id, "s")
+    assert (step.worker, step.visit) == ("ann", task.visit)
+    space.report(task)
+    step = space.step(id, "s")
+    assert (step.worker, step.visit) == ("ann", task.visit)
+    assert space.step(id, "t").worker == ""

@@ -141,7 +141,9 @@ std::string Member::WhyEnd(const Roster::Seen& seen) {
 void Member::NoteTimes(const Roster::Seen& seen, Moment sent, Moment now) {
   answers_until_ =
       std::max(answers_until_, /*mutant cluster-lease-from-answer*/ sent + kMayAnswer /*end*/);
-  if (looked_once_) {
+  if (!looked_once_) {
+    calm_since_ = now;  // what befell the store's clock since it joined, it cannot know
+  } else {
     const Moment here = sent - looked_;
     const Moment there = seen.now - store_looked_;
     // A renewal that took long was answered late, but not sent late: it may not be a leap.

@@ -8,9 +8,6 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kRecentBytes = 32 << 20;
-constexpr size_t kPortionBytes = 64 << 10;
-constexpr size_t kPortionScanned = 10'000;
 constexpr size_t kShared = 16;
 constexpr auto kMarkEvery = std::chrono::milliseconds(100);
 constexpr size_t kMarks = 6'000;
@@ -67,8 +64,10 @@ bool ChangeFilter::Matches(const Event& event) const {
          (dry_run || !(event.about && event.about->dry_run));
 }
 
-Changes::Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise)
-    : store_(store),
+Changes::Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise,
+                 const ChangesSizes& sizes)
+    : sizes_(sizes),
+      store_(store),
       partition_(start.partition),
       life_(start.life),
       pool_(pool),
@@ -96,7 +95,7 @@ void Changes::Publish(std::shared_ptr<const std::vector<rows::FeedPage>> pages) 
       recent_.push_back({{pages, &page}, {}, sizeof(Page) + page.bytes.size()});
       recent_bytes_ += recent_.back().bytes;
     }
-    while (recent_bytes_ > kRecentBytes && recent_.size() > 1) DropPage();
+    while (recent_bytes_ > sizes_.recent_bytes && recent_.size() > 1) DropPage();
     head_.store(pages->back().last, std::memory_order_release);
     news_ = true;
     awaited = !waiting_.empty() && !resting_;
@@ -159,7 +158,7 @@ Changes::PortionPtr Changes::Read(uint64_t after, uint64_t until, const ChangeFi
   size_t bytes = 0;
   size_t scanned = 0;
   while (portion->up_to < until) {
-    if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
+    if (bytes >= sizes_.portion_bytes || ++scanned > sizes_.portion_scanned) {
       portion->at_head = false;
       break;
     }
@@ -194,7 +193,7 @@ Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
     if (event.seq > until) return false;
     if (event.seq != portion->up_to + 1) gap = true;  // retention has dropped it meanwhile
     if (gap) return false;
-    if (bytes >= kPortionBytes || ++scanned > kPortionScanned) {
+    if (bytes >= sizes_.portion_bytes || ++scanned > sizes_.portion_scanned) {
       /*mutant planted-21*/ portion->at_head = false; /*end*/
       return false;
     }

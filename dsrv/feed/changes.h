@@ -44,6 +44,13 @@ struct ChangeFilter {
   friend bool operator==(const ChangeFilter&, const ChangeFilter&) = default;
 };
 
+// How much a portion takes, and how much of the feed is kept in memory.
+struct ChangesSizes {
+  size_t portion_bytes = 64 << 10;
+  size_t portion_scanned = 10'000;
+  size_t recent_bytes = 32 << 20;
+};
+
 class Changes {
  public:
   using Serialise = std::function<std::string(const Event&, PartitionId)>;
@@ -74,7 +81,8 @@ class Changes {
   };
 
   // `start` is where the feed ends now. `pool` and `store` must outlive it.
-  Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise);
+  Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise,
+          const ChangesSizes& sizes = {});
   ~Changes();
 
   // One commit's records, in order.
@@ -122,6 +130,7 @@ class Changes {
   void DropPage() REQUIRES(mutex_);  // the oldest
   void Pump();
 
+  const ChangesSizes sizes_;
   const Store& store_;
   const PartitionId partition_;
   const uint64_t life_;

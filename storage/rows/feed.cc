@@ -103,8 +103,7 @@ Result<Event> DecodeEvent(uint64_t seq, std::string_view value) {
 }
 
 constexpr char kPage = '\0';
-constexpr size_t kPageBytes = 16 << 10;  // a page takes records until it is that large,
-constexpr size_t kPageRecords = 256;     // or has that many
+PageSizes page_sizes;
 
 // The records of a page, still encoded, until `visit` returns false. Returns the number after the
 // last one that was visited.
@@ -146,9 +145,11 @@ uint64_t SeqOf(std::string_view key) { return KeyReader(key).Number(); }
 
 }  // namespace
 
+void SetPageSizes(const PageSizes& sizes) { page_sizes = sizes; }
+
 void AddEvent(std::vector<FeedPage>* pages, const Event& event) {
-  if (pages->empty() || pages->back().bytes.size() >= kPageBytes ||
-      /*mutant planted-22*/ event.seq - pages->back().first >= kPageRecords /*end*/) {
+  if (pages->empty() || pages->back().bytes.size() >= page_sizes.bytes ||
+      /*mutant planted-22*/ event.seq - pages->back().first >= page_sizes.records /*end*/) {
     pages->push_back({event.seq, 0, std::string(1, kPage)});
   }
   Append(event, &pages->back().bytes);
@@ -187,7 +188,7 @@ static Result<std::optional<FeedPage>> LastPage(const Reader& reader, uint64_t f
 
 // The page that may hold the record. Does not scan the tombstones of pages trimmed before it.
 static Result<std::optional<FeedPage>> PageOf(const Reader& reader, uint64_t seq) {
-  return LastPage(reader, seq < kPageRecords ? 0 : seq - kPageRecords + 1, seq);
+  return LastPage(reader, seq < page_sizes.records ? 0 : seq - page_sizes.records + 1, seq);
 }
 
 Result<uint64_t> PageStart(const Reader& reader, uint64_t seq) {

@@ -17,6 +17,15 @@ struct FeedPage {
   uint64_t last = 0;
   std::string bytes;
 };
+// A page takes records until it has so many, or so many bytes.
+struct PageSizes {
+  size_t records = 256;
+  size_t bytes = 16 << 10;
+};
+// Before anything is written or read, and not beside it: for tests, since small pages show in a
+// short run what large ones show in a long one.
+void SetPageSizes(const PageSizes& sizes);
+
 // Adds the record that follows the last one of `pages`, to the last page or, when that is full, to
 // a new one.
 void AddEvent(std::vector<FeedPage>* pages, const Event& event);

@@ -230,8 +230,10 @@ std::string RandomRetry(Random& random) {
 
 }  // namespace
 
+std::string AnyQueue(Random& random) { return random.Of<std::string>({"q1", "q2"}); }
+
 std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy,
-                          Random* limits) {
+                          Random* limits, Random* queues) {
   const size_t count = 1 + random.Below(5);
   auto name = [](size_t i) { return "n" + std::to_string(i); };
   std::string text = "id: " + id + "\nupgrade_strategy: " + strategy + "\n";
@@ -260,6 +262,7 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
     if (kind < 8) edges += ", back: " + name(random.Below(i + 1)) + ", fail: broken";
     breaks = breaks || kind < 8;
     if (work && limits && limits->Chance(40)) text += NodeLimits(*limits);
+    if (work && queues && queues->Chance(60)) text += "    queue: " + AnyQueue(*queues) + "\n";
     if (work) {
       const size_t timeout = random.Below(4);
       if (timeout == 0) text += "    timeout: 0.0\n";

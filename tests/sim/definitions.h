@@ -8,9 +8,11 @@
 namespace dfsmr {
 
 // "ok" always leads on towards the end, so that every instance can be driven there.
-// `limits`: what draws limits for it and its nodes; null: it has none.
+// `limits`: what draws limits for it and its nodes; `queues`: and queues; null: it has none.
 std::string RandomMachine(Random& random, const std::string& id, const std::string& strategy,
-                          Random* limits = nullptr);
+                          Random* limits = nullptr, Random* queues = nullptr);
+
+std::string AnyQueue(Random& random);
 
 // Of one node that is done over and over, so that how long it takes is learned.
 std::string BusyMachine(Random& random, const std::string& id, const std::string& strategy);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 
+#include "dsrv/engine/groups.h"
 #include "dsrv/engine/limits.h"
 #include "fsm/plan/assemble.h"
 #include "fsm/plan/graph.h"
@@ -754,6 +755,12 @@ class PlanAudit {
     }
     return held;
   }
+  // It is not asked for its turn while it may not begin.
+  bool HeldByGroup(const Instance& instance) {
+    if (instance.Begun() || !instance.provenance) return false;
+    const auto group = world_.engine().groups().Get("ns", instance.provenance->group);
+    return group && group->row.paused;
+  }
   // Not more than may hold a key, and nobody waits for keys that all have room.
   void Keys() {
     const std::map<std::string, Held> held = HeldKeys();
@@ -784,7 +791,8 @@ class PlanAudit {
       Expect(full, id + " waits for limits that have room for it:" + names);
     };
     for (const auto& [id, instance] : instances()) {
-      if (instance.waits.ForTurn() && instance.limits) waits_for(instance.limits->keys, id);
+      const bool asks = instance.waits.ForTurn() && instance.limits && !HeldByGroup(instance);
+      if (asks) waits_for(instance.limits->keys, id);
       if (!Runs(instance.state)) continue;
       for (const Token& token : instance.tokens) {
         if (token.WaitsForLimits()) waits_for(token.limits->keys, id);

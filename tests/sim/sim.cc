@@ -46,6 +46,8 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
       busy_(of_times_.Chance(5)),
       of_resumes_(seed * 5 + 2),
       resumes_(of_resumes_.Chance(50)),
+      of_more_(seed * 9 + 5),
+      more_(of_more_.Chance(25)),
       of_limits_(~seed * 3),
       limits_(of_limits_.Chance(35)),
       trace_(trace),
@@ -78,8 +80,22 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
   if (plans_ && On(Fault::kPortions)) Hit(Fault::kPortions);
   world_.KeepJobs(On(Fault::kOffload));
   if (limits_) lockstep_.OnlyFollow();
+  sizes_ = DrawSizes();
   StartAgain();
   DefineAll();
+}
+
+// Of the feed's pages, of the portions that watchers get, and of what memory holds for them.
+ChangesSizes Sim::DrawSizes() {
+  rows::PageSizes pages;
+  if (of_more_.Chance(50)) pages.records = 1 + of_more_.Below(8);
+  if (of_more_.Chance(30)) pages.bytes = 1 + of_more_.Below(2'000);
+  rows::SetPageSizes(pages);
+  ChangesSizes sizes;
+  if (of_more_.Chance(40)) sizes.portion_bytes = 1 + of_more_.Below(100);
+  if (of_more_.Chance(40)) sizes.portion_scanned = 1 + of_more_.Below(50);
+  if (more_ && of_more_.Chance(40)) sizes.recent_bytes = 1 + of_more_.Below(20'000);
+  return sizes;
 }
 
 void Sim::DefineAll() {
@@ -103,7 +119,8 @@ std::string Sim::MachineText(const std::string& id, const std::string& strategy)
   const std::string retention =
       kept ? "retention: " + std::to_string(1 + of_times_.Below(40)) + "s\n" : "";
   if (busy_) return retention + BusyMachine(of_times_, id, strategy);
-  return retention + RandomMachine(random_, id, strategy, limits_ ? &of_limits_ : nullptr);
+  return retention + RandomMachine(random_, id, strategy, limits_ ? &of_limits_ : nullptr,
+                                   more_ ? &of_more_ : nullptr);
 }
 
 std::string Sim::Run() {
@@ -267,7 +284,7 @@ void Sim::StartAgain() {
   const Cursor head{world_.partition(), world_.engine().last_seq(), 7};
   changes_ = std::make_unique<Changes>(
       store_, head, no_threads_,
-      [](const Event& event, PartitionId) { return std::to_string(event.seq); });
+      [](const Event& event, PartitionId) { return std::to_string(event.seq); }, sizes_);
 }
 
 // What was written and never published: nobody was told, but it has happened.
@@ -455,6 +472,7 @@ void Sim::PollOne(Asked& engine) {
   args.filter.capabilities = AnyCapabilities();
   if (random_.Chance(30)) args.filter.machine = AnyMachine();
   if (!plans_ && random_.Chance(20)) args.filter.node = "n" + std::to_string(random_.Below(3));
+  if (more_ && of_more_.Chance(30)) args.filter.queue = AnyQueue(of_more_);
   if (plans_ && random_.Chance(20)) args.filter.action = "x" + std::to_string(random_.Below(6));
   args.max_tasks = 1 + static_cast<int32_t>(random_.Below(6));
   if (random_.Chance(40)) args.until = world_.now() + 2s;
@@ -688,8 +706,9 @@ void Sim::OperatePlan(Asked& engine) {
   const auto [id, step] = AnyStep();
   const std::string word = random_.Of<std::string>(
       {"go", "go", "poke", "cancel", "ok", "error", "suspend", "retry", "skip", "patch", "none"});
-  const std::string node =
+  std::string node =
       Draw(Fault::kWrongNode, 20) ? "" : random_.Chance(20) ? step + "/error" : step;
+  if (word == "patch" && more_ && of_more_.Chance(50)) node = step + "/finalize/error";
   auto moved = engine.Report("ns", id, {.transition = word,
                                         .params = word == "patch" ? R"({"v":7})" : "",
                                         .node = node, .client = "op"});
@@ -763,6 +782,7 @@ void Sim::Streams(Asked& engine) {
     const auto capacity = 1 + static_cast<int32_t>(random_.Below(4));
     Filter filter{.ns = "ns"};
     filter.capabilities = AnyCapabilities();
+    if (more_ && of_more_.Chance(30)) filter.queue = AnyQueue(of_more_);
     auto stream = engine.OpenSession(filter, AnyWorker(), capacity, [this](SessionUpdate update) {
       Receive(std::move(update.tasks));
     });

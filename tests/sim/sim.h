@@ -13,6 +13,7 @@
 
 #include "dsrv/feed/changes.h"
 #include "dsrv/runtime/pool.h"
+#include "dsrv/wire/requests.h"
 #include "storage/rows/plan.h"
 #include "tests/dsrv/engine/world.h"
 #include "tests/sim/audit.h"
@@ -54,6 +55,7 @@ class Sim {
 
   // What the seed draws before the run.
   std::string MachineText(const std::string& id, const std::string& strategy);
+  ChangesSizes DrawSizes();
   static EngineOptions Options(Random& random, bool few, bool retention, bool portions);
   bool On(Fault fault) const { return on_.contains(fault); }
   bool Draw(Fault fault, int percent) { return On(fault) && random_.Chance(percent); }
@@ -144,7 +146,11 @@ class Sim {
   void Verify();
   void CheckStarts();
   void CheckStartsOfReports();
+  InstanceQuery AnyList(const std::map<std::string, Instance>& instances);
+  std::vector<std::string> InList(const InstanceQuery& query,
+                                  const std::map<std::string, Instance>& instances);
   void CheckLists(const std::map<std::string, Instance>& instances);
+  void CheckMachines();
   void CheckHistories(const std::map<std::string, Instance>& instances);
   void Rebuilt();
   void Finish();
@@ -165,6 +171,8 @@ class Sim {
   bool busy_ = false;  // one node is done over and over
   Random of_resumes_;
   bool resumes_ = false;
+  Random of_more_;     // what is drawn in lists, and the sizes of what is read
+  bool more_ = false;  // queues, and patches of the phase to come
   bool crash_soon_ = false;  // what was asked for is not done yet
   GroupsAudit groups_audit_;
   Random of_limits_;  // the same
@@ -182,6 +190,7 @@ class Sim {
   EngineOptions options_;
   World world_;
   model::Lockstep lockstep_;
+  ChangesSizes sizes_;
   Pool no_threads_{0};
   std::unique_ptr<Changes> changes_;
   FaultCounts hits_{};

@@ -167,6 +167,7 @@ void Sim::Verify() {
   CheckDryRuns(audit.instances());
   if (On(Fault::kPages)) CheckLists(audit.instances());
   if (On(Fault::kPages)) CheckHistories(audit.instances());
+  if (On(Fault::kPages)) CheckMachines();
 }
 
 // Nothing begins before it may: not while it is held, nor before its time or those it waits for. A
@@ -207,9 +208,7 @@ void Sim::CheckStartsOfReports() {
   }
 }
 
-// Page by page there is what is there: all of it, once, in order.
-void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
-  Hit(Fault::kPages);
+InstanceQuery Sim::AnyList(const std::map<std::string, Instance>& instances) {
   InstanceQuery query;
   query.ns = "ns";
   query.limit = 1 + random_.Below(5);
@@ -227,6 +226,57 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
     std::advance(which, random_.Below(instances.size()));
     query.parent = which->second.parent.empty() ? which->first : which->second.parent;
   }
+  if (!plans_ && of_more_.Chance(10)) query.node = "n";  // nobody's, but what names begin with
+  if (groups_ && of_more_.Chance(30)) query.group = "g" + std::to_string(of_more_.Below(3));
+  if (of_more_.Chance(40)) {
+    query.order = of_more_.Of<ListOrder>({ListOrder::kChanged, ListOrder::kStarted});
+    query.backwards = of_more_.Chance(50);
+  }
+  return query;
+}
+
+std::vector<std::string> Sim::InList(const InstanceQuery& query,
+                                     const std::map<std::string, Instance>& instances) {
+  std::vector<std::string> ids;
+  for (const auto& [id, instance] : instances) {
+    if (instance.dry_run && !query.dry_run) continue;
+    auto spec = rows::GetSpec({store_, world_.partition()}, {"ns", id});
+    REQUIRE(spec);
+    const bool labelled = std::ranges::all_of(query.labels, [&](const auto& label) {
+      const auto it = spec->labels.find(label.first);
+      return it != spec->labels.end() && it->second == label.second;
+    });
+    const bool there =
+        query.node.empty() ||
+        std::ranges::any_of(instance.tokens, [&, &instance = instance](const Token& token) {
+          const Machine* machine =
+              world_.engine().reader().registry.Resolve("ns", instance.machine, instance.version);
+          return NodeName(*machine, token.node) == query.node;
+        });
+    const bool member = instance.provenance && instance.provenance->group == query.group;
+    if (labelled && there && (query.group.empty() || member) &&
+        (query.parent.empty() || query.parent == instance.parent) &&
+        (query.machine.empty() || query.machine == instance.machine) &&
+        (query.state == InstanceState::kNone || query.state == instance.state) &&
+        (query.result == InstanceResult::kNone || query.result == instance.result)) {
+      ids.push_back(id);
+    }
+  }
+  if (query.order == ListOrder::kId) return ids;
+  std::map<std::string, uint64_t> places;  // the record that began it, or changed it last
+  for (const auto& [seq, event] : ledger_) {
+    if (query.order == ListOrder::kChanged) places[event.instance] = seq;
+    places.emplace(event.instance, seq);
+  }
+  std::ranges::sort(ids, {}, [&](const std::string& id) { return places[id]; });
+  if (query.backwards) std::ranges::reverse(ids);
+  return ids;
+}
+
+// Page by page there is what is there: all of it, once, in order.
+void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
+  Hit(Fault::kPages);
+  InstanceQuery query = AnyList(instances);
   std::string listed, expected;
   for (bool more = true; more;) {
     auto page = ReadInstances(Moment(world_.engine().reader()), query);
@@ -245,30 +295,29 @@ void Sim::CheckLists(const std::map<std::string, Instance>& instances) {
     more = !page->last.empty();
     query.after = page->last;
   }
-  for (const auto& [id, instance] : instances) {
-    if (instance.dry_run && !query.dry_run) continue;
-    auto spec = rows::GetSpec({store_, world_.partition()}, {"ns", id});
-    REQUIRE(spec);
-    const bool labelled = std::ranges::all_of(query.labels, [&](const auto& label) {
-      const auto it = spec->labels.find(label.first);
-      return it != spec->labels.end() && it->second == label.second;
-    });
-    const bool there =
-        query.node.empty() ||
-        std::ranges::any_of(instance.tokens, [&, &instance = instance](const Token& token) {
-          const Machine* machine =
-              world_.engine().reader().registry.Resolve("ns", instance.machine, instance.version);
-          return NodeName(*machine, token.node) == query.node;
-        });
-    if (!labelled || !there) continue;
-    if ((query.parent.empty() || query.parent == instance.parent) &&
-        (query.machine.empty() || query.machine == instance.machine) &&
-        (query.state == InstanceState::kNone || query.state == instance.state) &&
-        (query.result == InstanceResult::kNone || query.result == instance.result)) {
-      expected += id + " ";
-    }
-  }
+  for (const std::string& id : InList(query, instances)) expected += id + " ";
   Expect(listed == expected, "listed were " + listed + "instead of " + expected);
+}
+
+void Sim::CheckMachines() {
+  const bool all = of_more_.Chance(50);
+  const auto list = [&](const std::pair<std::string, uint32_t>& after, size_t limit) {
+    std::vector<std::pair<std::string, uint32_t>> page;
+    for (const MachineView& view : world_.engine().ListMachines("ns", all, after, limit)) {
+      page.emplace_back(view.definition->machine.id, view.definition->version);
+    }
+    return page;
+  };
+  const auto expected = list({"", 0}, 1'000);
+  std::vector<std::pair<std::string, uint32_t>> listed;
+  const size_t limit = 1 + of_more_.Below(4);
+  for (auto page = list({"", 0}, limit); !page.empty(); page = list(listed.back(), limit)) {
+    listed.insert(listed.end(), page.begin(), page.end());
+    if (listed.size() > expected.size()) break;
+  }
+  Expect(listed == expected, "the pages of machines hold " + std::to_string(listed.size()) +
+                                 " of them instead of " + std::to_string(expected.size()));
+  Expect(std::ranges::is_sorted(expected), "machines are listed out of order");
 }
 
 void Sim::CheckHistories(const std::map<std::string, Instance>& instances) {
@@ -276,18 +325,21 @@ void Sim::CheckHistories(const std::map<std::string, Instance>& instances) {
   auto which = instances.begin();
   std::advance(which, random_.Below(instances.size()));
   std::string listed, expected;
-  const size_t limit = 1 + random_.Below(4);
-  uint64_t after = 0;
+  HistoryQuery query{.ns = "ns", .id = which->first, .limit = 1 + random_.Below(4)};
+  query.newest_first = of_more_.Chance(40);
+  if (of_more_.Chance(40)) query.kinds = of_more_.Next() | 2;
   for (bool more = true; more;) {
-    auto page = ReadHistory(Moment(world_.engine().reader()),
-                            {.ns = "ns", .id = which->first, .after = after, .limit = limit});
+    auto page = ReadHistory(Moment(world_.engine().reader()), query);
     REQUIRE(page);
     for (const Event& event : page->events) listed += std::to_string(event.seq) + " ";
     more = page->last != 0;
-    after = page->last;
+    query.after = page->last;
   }
   for (const auto& [seq, event] : ledger_) {
-    if (event.instance == which->first) expected += std::to_string(seq) + " ";
+    const bool wanted = (query.kinds >> static_cast<unsigned>(event.kind) & 1) != 0;
+    if (event.instance != which->first || (query.kinds != 0 && !wanted)) continue;
+    const std::string number = std::to_string(seq) + " ";
+    expected = query.newest_first ? number + expected : expected + number;
   }
   Expect(listed == expected,
          "the history of " + which->first + " is " + listed + "instead of " + expected);

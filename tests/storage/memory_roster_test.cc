@@ -91,6 +91,21 @@ TEST_CASE("a partition is taken from nobody and from the dead, and by one only")
   CHECK(!*cluster.roster.Take(cluster.Part(), "a"));  // the dead take nothing
 }
 
+TEST_CASE("what another one has taken meanwhile is not taken by what was seen before") {
+  Cluster cluster;
+  const PartRow free = cluster.Part();
+  CHECK(*cluster.roster.Take(free, "a"));
+  CHECK(cluster.roster.Leave("a"));
+  CHECK(!*cluster.roster.Take(free, "b"));  // it was nobody's then
+  CHECK(cluster.Part().owner == "a");
+  const PartRow dead = cluster.Part();
+  CHECK((*cluster.roster.Take(dead, "b"))->epoch == 2);
+  const PartRow own = cluster.Part();
+  CHECK((*cluster.roster.Take(own, "b"))->epoch == 3);
+  CHECK(!*cluster.roster.Take(own, "b"));  // it has another epoch
+  CHECK(cluster.Part().held.epoch == 3);
+}
+
 TEST_CASE("an owner takes anew what it has, and gives it away") {
   Cluster cluster;
   CHECK((*cluster.roster.Take(cluster.Part(), "a"))->epoch == 1);

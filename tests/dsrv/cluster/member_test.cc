@@ -171,6 +171,7 @@ TEST_CASE("who just joined buries nobody for the length of a lease") {
   servers.Rounds(2);
   servers.Pass(seconds(9));
   servers.Start("b");
+  CHECK(servers.Look("b").bury.empty());
   servers.Pass(seconds(2));
   const auto todo = servers.Look("b");
   CHECK(todo.bury.empty());
@@ -181,6 +182,18 @@ TEST_CASE("who just joined buries nobody for the length of a lease") {
   }
   servers.Pass(seconds(2));
   CHECK(servers.Look("b").bury == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("who first looks long after it joined buries nobody for a leap that it has not seen") {
+  Servers servers(1);
+  servers.Start("a");
+  servers.Rounds(2);
+  servers.Start("b");
+  servers.Rounds(6, {"b"});
+  servers.roster.SetClock(servers.roster.clock() + seconds(3'600));
+  CHECK(servers.Look("b").bury.empty());
+  servers.Rounds(6);
+  CHECK(servers.Owners() == "a");
 }
 
 TEST_CASE("a server that leaves gives what it has, at once, to one that stays") {
@@ -253,6 +266,45 @@ TEST_CASE("a server that was buried by one of its own address ends") {
   CHECK(todo.end.find("server b advertises host:1, too") != std::string::npos);
   servers.Do("b", servers.Look("b"));
   CHECK(servers.Owners() == "b");
+}
+
+TEST_CASE("a server that was buried answers no more, whenever it renewed last") {
+  Servers servers(1);
+  servers.Start("a");
+  servers.Round();
+  REQUIRE(servers.members.at("a").MayAnswer(servers.now));
+  CHECK(servers.roster.Leave("a"));
+  const auto todo = servers.Look("a");
+  CHECK(todo.rejoin);
+  CHECK(todo.drop == std::vector<PartitionId>{0});
+  CHECK(!servers.members.at("a").MayAnswer(servers.now));
+}
+
+TEST_CASE("a server drops what is another one's, and what it has under another epoch") {
+  Servers servers(1);
+  servers.Start("a");
+  servers.Round();
+  servers.Start("b");
+  REQUIRE(servers.Owners() == "a");
+  CHECK(servers.Look("a").drop.empty());
+  CHECK(*servers.roster.Take(servers.Parts()[0], "a"));
+  CHECK(servers.Look("a").drop == std::vector<PartitionId>{0});
+  servers.members.at("a").Took(0, 2);
+  CHECK(servers.Look("a").drop.empty());
+  CHECK(*servers.roster.Give(0, 2, "a", "b"));
+  CHECK(servers.Look("a").drop == std::vector<PartitionId>{0});
+}
+
+TEST_CASE("a server takes what it was given, also from one that lives") {
+  Servers servers(1);
+  servers.Start("a");
+  servers.Round();
+  servers.Start("b");
+  CHECK(servers.Look("b").take.empty());
+  CHECK(*servers.roster.Give(0, 1, "a", "b"));
+  const auto todo = servers.Look("b");
+  REQUIRE(todo.take.size() == 1);
+  CHECK(todo.take[0].owner == "b");
 }
 
 TEST_CASE("a server that slept and finds its successor at its address joins anew") {

@@ -108,12 +108,10 @@ void ClusterSim::Note(const std::string& what) {
 
 void ClusterSim::Let(Moment pass) {
   const Moment end = network_.now() + pass;
-  while (Good()) {
-    database_.roster().SetClock(StoreTime());
-    if (!network_.Step(end)) break;
+  const auto tick = [this] { database_.roster().SetClock(StoreTime()); };
+  while (Good() && network_.Step(end, tick)) {
     if (!database_.problem().empty()) Wrong(database_.problem());
   }
-  database_.roster().SetClock(StoreTime());
 }
 
 std::string ClusterSim::Run() {
@@ -148,9 +146,10 @@ void ClusterSim::Plan() {
   cuts_ = weight(50, 4);
   outages_ = weight(30, 1);
   ends_ = weight(50, 3);
-  leaps_ = weight(20, 1);
+  leaps_ = weight(30, 1);
   cluster_.lost_commits = weight(60, 8);
   cluster_.lost_renewals = weight(40, 6);
+  cluster_.late_acts = weight(40, 40);
   cluster_.stale_reads = weight(50, 40);
   cluster_.pace = weight(50, 40);
   if (cluster_.stale_reads > 0) database_.KeepPasts(1 + random_.Below(8));
@@ -197,7 +196,9 @@ void ClusterSim::Fault() {
     Note(one->id() + " is paused");
     ++cluster_.hits["a server is paused"];
     const Moment longer = milliseconds(11'000 + random_.Below(15'000));
-    if (random_.Chance(50)) return one->PauseInAnswer(random_.Chance(60) ? longer : some);
+    const Server::InAnswer befalls{random_.Chance(70) ? longer : some, random_.Chance(40),
+                                   random_.Chance(40)};
+    if (random_.Chance(50)) return one->Befalls(befalls);
     one->Pause(network_.now() + some);
   } else if ((dice -= ends_) < 0) {
     Note(one->id() + " is to end");
@@ -237,9 +238,10 @@ void ClusterSim::Heal() {
   finishing_ = true;
   network_.MendAll();
   Moment awake = network_.now();
-  cluster_.lost_commits = cluster_.lost_renewals = cluster_.stale_reads = 0;
+  cluster_.lost_commits = cluster_.lost_renewals = 0;
+  cluster_.late_acts = cluster_.stale_reads = 0;
   for (auto& server : cluster_.servers) {
-    server->PauseInAnswer(std::nullopt);
+    server->Befalls(std::nullopt);
     awake = std::max(awake, server->paused_until());
   }
   Let(awake + seconds(11) - network_.now());  // those that were to end have ended

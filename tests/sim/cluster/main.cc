@@ -42,6 +42,7 @@ constexpr const char* kMet[] = {
     "a server is cut from the database",
     "a server is killed",
     "a server is paused",
+    "a server is cut off while an answer is on its way",
     "a server is paused while an answer is on its way",
     "a server leaves in order",
     "a server starts",

@@ -21,13 +21,14 @@ class Network {
     todo_.emplace(std::pair(std::max(when, now_), ++number_), std::move(what));
   }
   void In(Moment after, std::function<void()> what) { At(now_ + after, std::move(what)); }
-  // False: there is nothing to do until `end`.
-  bool Step(Moment end) {
-    if (todo_.empty() || todo_.begin()->first.first > end) return now_ = end, false;
-    auto next = todo_.extract(todo_.begin());
-    now_ = next.key().first;
-    next.mapped()();
-    return true;
+  // Does what comes next; `tick` is told that time has passed. False: there is nothing to do until
+  // `end`.
+  bool Step(Moment end, const std::function<void()>& tick) {
+    const bool more = !todo_.empty() && todo_.begin()->first.first <= end;
+    now_ = more ? todo_.begin()->first.first : end;
+    tick();
+    if (more) todo_.extract(todo_.begin()).mapped()();
+    return more;
   }
 
   // A hop.

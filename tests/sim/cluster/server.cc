@@ -57,7 +57,7 @@ void Server::Start() {
   runs_ = true;
   leaving_ = false;
   paused_until_ = Moment{};
-  pause_in_answer_.reset();
+  in_answer_.reset();
   offset_ = seconds(random.Below(100'000));
   const auto span = static_cast<size_t>(2 * cluster_.pace + 1);
   pace_ = 1'000 - cluster_.pace + static_cast<int64_t>(random.Below(span));
@@ -105,8 +105,17 @@ void Server::Terminate() {
 
 // The roster -------------------------------------------------------------------------------------
 
+void Server::Befall() {
+  const InAnswer what = *std::exchange(in_answer_, std::nullopt);
+  ++cluster_.hits[what.cut ? "a server is cut off while an answer is on its way"
+                           : "a server is paused while an answer is on its way"];
+  if (!what.cut) return Pause(cluster_.network.now() + what.span);
+  cluster_.network.Cut(number_, -1);
+  cluster_.network.In(what.span, [this] { cluster_.network.Mend(number_, -1); });
+}
+
 template <typename T>
-void Server::Ask(int lost, std::function<Result<T>()> ask, std::function<void(Result<T>)> then) {
+void Server::Ask(Way way, std::function<Result<T>()> ask, std::function<void(Result<T>)> then) {
   Network& network = cluster_.network;
   auto done = std::make_shared<bool>(false);
   auto answer = [done, then = std::move(then)](Result<T> result) {
@@ -115,26 +124,29 @@ void Server::Ask(int lost, std::function<Result<T>()> ask, std::function<void(Re
     then(std::move(result));
   };
   const size_t dice = network.random().Below(100);
-  const auto percent = static_cast<size_t>(lost);
+  const auto percent = static_cast<size_t>(way.lost);
+  const bool late = way.late > 0 && network.random().Chance(way.late);
   const Moment there = network.Delay();
   if (!network.Reaches(number_) || dice < percent) {
     ++cluster_.hits["asked of the database in vain"];
   } else if (dice < 2 * percent) {
     ++cluster_.hits["done by the database, and never answered"];
     network.In(there, [ask] { (void)ask(); });
-  } else if (dice < 3 * percent) {
+  } else if (dice < 3 * percent || late) {
     ++cluster_.hits["done by the database long after it was asked"];
-    const Moment late = kTimeLimit + milliseconds(network.random().Below(40'000));
-    network.In(late, [ask] { (void)ask(); });
+    // At times just when it is asked again.
+    const Moment after = network.random().Chance(50)
+                             ? Moment(microseconds(network.random().Below(20'000)))
+                             : Moment(milliseconds(network.random().Below(40'000)));
+    network.In(kTimeLimit + after, [ask] { (void)ask(); });
   } else {
     auto result = std::make_shared<std::optional<Result<T>>>();
     auto deliver = Mine([answer, result] { answer(**result); });
     network.In(there, [this, ask, result, deliver, back = network.Delay(), process = process_] {
       *result = ask();
-      if (pause_in_answer_ && process == process_) {
-        ++cluster_.hits["a server is paused while an answer is on its way"];
-        Pause(cluster_.network.now() + *std::exchange(pause_in_answer_, std::nullopt));
-      }
+      constexpr bool kRenewal = std::is_same_v<T, Roster::Seen>;
+      const bool befalls = in_answer_ && process == process_ && (kRenewal || !in_answer_->renewal);
+      if (befalls) Befall();
       if (cluster_.network.Reaches(number_)) cluster_.network.In(back, deliver);
     });
   }
@@ -146,7 +158,7 @@ void Server::Join() {
   member_.reset();
   const Moment sent = Clock();
   Ask<Ok>(
-      cluster_.lost_renewals,
+      ToRoster(),
       [&cluster = cluster_, row = ServerRow{.id = id_, .address = address_, .version = "sim"},
        before = Roster::LivingAt(*cluster_.database.roster().Renew("", false, false), address_)] {
         return cluster.database.Join(row, before, cluster.network.now());
@@ -171,7 +183,7 @@ void Server::Look() {
   if (pinged_) member_->NotePing(*pinged_);
   const Moment sent = Clock();
   Ask<Roster::Seen>(
-      cluster_.lost_renewals,
+      ToRoster(),
       [&cluster = cluster_, id = id_, reached = member_->Reached(sent),
        leaving = member_->leaving()] {
         return cluster.database.Renew(id, reached, leaving, cluster.network.now());
@@ -223,7 +235,7 @@ void Server::Act(Member::Todo todo, size_t at) {
   if (at < todo.bury.size()) {
     const std::string whom = todo.bury[at];
     return Ask<bool>(
-        cluster_.lost_renewals,
+        ToAct(),
         [&cluster = cluster_, whom] {
           return cluster.database.Bury(whom, cluster.network.now());
         },
@@ -238,7 +250,7 @@ void Server::Act(Member::Todo todo, size_t at) {
   if (at < todo.bury.size() + todo.take.size()) {
     const PartRow part = todo.take[at - todo.bury.size()];
     return Ask<std::optional<Holding>>(
-        cluster_.lost_renewals,
+        ToAct(),
         [&database = cluster_.database, part, id = id_] { return database.Take(part, id); },
         [this, todo = std::move(todo), at](const Result<std::optional<Holding>>& held) {
           if (held && *held) Took(**held);
@@ -257,7 +269,7 @@ void Server::Act(Member::Todo todo, size_t at) {
 void Server::Quit() {
   Roster& roster = cluster_.database.roster();
   Ask<Ok>(
-      cluster_.lost_renewals, [&roster, id = id_] { return roster.Leave(id); },
+      ToRoster(), [&roster, id = id_] { return roster.Leave(id); },
       [this](const Result<Ok>&) {
         ++cluster_.hits["a server leaves in order"];
         TellAll();
@@ -332,11 +344,14 @@ void Server::Open() {
 
 void Server::Lose(const std::string& why) {
   if (epoch_) cluster_.note(id_ + " loses the partition: " + why);
+  if (given_ && (writing_ || next_ || !inside_.empty())) {
+    cluster_.wrong(id_ + " gives the partition away, and has not told all that it decided");
+  }
   if (member_) member_->Dropped(0);
   epoch_.reset();
   ++holding_;
   ++attempt_;
-  serving_ = giving_ = false;
+  serving_ = giving_ = given_ = false;
   mail_.clear();
   const auto inside = std::exchange(inside_, {});
   for (const CallPtr& call : inside) {
@@ -360,13 +375,14 @@ void Server::HandOver(const std::string& to) {
 
 // All that was decided is written and told: now it can be given.
 void Server::GiveSoon() {
+  if (given_) return;
   if (/*mutant cluster-gives-unwritten*/ !giving_ || !stopped_ || writing_ || next_ ||
       !inside_.empty() /*end*/) {
     return;
   }
-  stopped_ = false;
+  given_ = true;
   Ask<bool>(
-      cluster_.lost_renewals,
+      ToAct(),
       [&database = cluster_.database, epoch = *epoch_, id = id_, to = hand_to_] {
         return database.Give(epoch, id, to);
       },
@@ -398,7 +414,7 @@ void Server::PumpAt(Moment when) {
   cluster_.network.At(when, Mine([this, number = holding_] {
                         if (number != holding_ || pump_at_ > cluster_.network.now()) return;
                         pump_at_ = Moment::max();
-                        if (engine_ && !next_) Decide();
+                        if (engine_ && !next_ && !given_) Decide();
                       }));
 }
 
@@ -461,7 +477,7 @@ void Server::Write(Turn turn) {
 
 void Server::Send() {
   Ask<bool>(
-      cluster_.lost_commits,
+      ToRows(),
       [&database = cluster_.database, commit = commit_] {
         return Result<bool>(database.Apply(commit));
       },
@@ -476,7 +492,7 @@ void Server::Send() {
 void Server::Doubt() {
   ++cluster_.hits["a commit is in doubt, or refused"];
   Ask<PartRow>(
-      cluster_.lost_commits,
+      ToRows(),
       [&database = cluster_.database] { return Result<PartRow>(database.part()); },
       [this, number = ++attempt_](const Result<PartRow>& row) {
         if (number != attempt_) return;
@@ -644,7 +660,10 @@ void Server::Tell(const CallPtr& call, std::function<void()> tell) {
     cluster_.wrong(id_ + " answers, and its lease is over");
   }
   call->done(End::kAnswered, std::move(tell));
-  GiveSoon();
+  if (!giving_) return;
+  Later(Moment::zero(), [this, number = holding_] {  // not while a turn is being decided
+    if (number == holding_) GiveSoon();
+  });
 }
 
 }  // namespace dfsmr::cluster_sim

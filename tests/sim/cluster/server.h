@@ -52,6 +52,7 @@ struct Cluster {
   EngineOptions options;
   int lost_commits = 0;   // percent of which the answer is lost, of each kind
   int lost_renewals = 0;  // the same of what is asked of the roster
+  int late_acts = 0;      // percent of takes, gifts and burials that are done long after
   int stale_reads = 0;    // percent
   int pace = 0;           // clocks of servers are off in pace by up to so many per thousand
   std::function<Timestamp()> store_time;
@@ -71,8 +72,13 @@ class Server {
   void Start();
   void Kill();
   void Pause(Moment until) { paused_until_ = until; }
-  // While the database has its next renewal or commit: the answer waits for it.
-  void PauseInAnswer(std::optional<Moment> span) { pause_in_answer_ = span; }
+  // What happens once the database has done what it is asked for next, before the answer is here.
+  struct InAnswer {
+    Moment span{};         // for so long
+    bool cut = false;      // it is cut from the database; else it is paused
+    bool renewal = false;  // of a renewal; else of anything
+  };
+  void Befalls(std::optional<InAnswer> what) { in_answer_ = what; }
   bool runs() const { return runs_; }
   Moment paused_until() const { return paused_until_; }
   bool paused() const { return cluster_.network.now() < paused_until_; }
@@ -111,10 +117,17 @@ class Server {
   Timestamp Time();
   bool MayAnswer() const { return member_ && member_->MayAnswer(Clock()); }
 
-  // Asks the database; `lost` percent of each kind of loss. `then` gets what came back, or
-  // kUnavailable.
+  void Befall();
+  // Asks the database. `then` gets what came back, or kUnavailable.
+  struct Way {
+    int lost = 0;  // percent of each kind of loss
+    int late = 0;  // percent that are done long after, besides
+  };
   template <typename T>
-  void Ask(int lost, std::function<Result<T>()> ask, std::function<void(Result<T>)> then);
+  void Ask(Way way, std::function<Result<T>()> ask, std::function<void(Result<T>)> then);
+  Way ToRoster() const { return {cluster_.lost_renewals, 0}; }
+  Way ToAct() const { return {cluster_.lost_renewals, cluster_.late_acts}; }
+  Way ToRows() const { return {cluster_.lost_commits, 0}; }
   void Join();
   void Look();
   void Looked(const Result<Roster::Seen>& seen, Moment sent);
@@ -159,7 +172,7 @@ class Server {
   bool runs_ = false;
   bool leaving_ = false;
   Moment paused_until_{};
-  std::optional<Moment> pause_in_answer_;
+  std::optional<InAnswer> in_answer_;
   Moment offset_{};  // of its clock
   int64_t pace_ = 1'000;
 
@@ -187,6 +200,7 @@ class Server {
   bool serving_ = false;
   bool giving_ = false;   // calls for it wait
   bool stopped_ = false;  // and it hands out no more
+  bool given_ = false;    // it is being given: nothing is decided any more
   std::string hand_to_;
   std::deque<CallPtr> mail_;
   std::vector<CallPtr> inside_;  // posted, not told

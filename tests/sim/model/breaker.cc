@@ -35,13 +35,11 @@ Model::Minute Model::Claims(const std::string& machine, Timestamp from, Timestam
 
 // The server's minute is between 59 and 60 seconds long.
 void Model::CheckBreaker(const Event& event) {
-  for (const auto& [id, life] : lives_) {  // of plans' claims not all are seen, nor their retries
-    if (life.opaque && life.machine == event.machine) return;
-  }
-  const Timestamp to = event.time + milliseconds(10);
+  if (!Followed(event.machine)) return;  // of plans' claims not all are seen, nor their retries
+  const Timestamp to = event.time + kSlack;
   const Minute most = Claims(event.machine, event.time - milliseconds(60'010), to, true);
   const Minute least = Claims(event.machine, event.time - milliseconds(58'990),
-                              event.time - milliseconds(10), false);
+                              event.time - kSlack, false);
   const std::string what = "the breaker of " + event.machine + " ";
   if (event.kind == ChangeKind::kBreakerOpened) {
     Expect(most.claims >= 20 && most.retries * 2 >= least.claims,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tests/sim/model/feed.h"
+
 namespace dfsmr::model {
 namespace {
 
@@ -62,6 +64,7 @@ Durations::Range Both(const Durations::Range& a, const Durations::Range& b) {
 void Durations::Learn(const std::vector<Event>& turn) {
   for (auto& [key, attempts] : attempts_) attempts.before = attempts.told.size();
   for (const Event& event : turn) {
+    if (IsDryRun(event)) continue;  // nobody learns from those
     for (const Event::Sample& one : event.samples) {
       attempts_[{event.machine, one.node}].told.push_back(one);
     }

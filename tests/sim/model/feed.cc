@@ -14,10 +14,8 @@ void Feed::Tell(const std::vector<Event>& events, bool unheard) {
                                   std::to_string(next - 1));
     Expect(event.kind != ChangeKind::kNone, "record " + std::to_string(event.seq) + " has no kind");
     Expect(event.ns == "ns", "record " + std::to_string(event.seq) + " is of another namespace");
-    const bool machine = event.kind == ChangeKind::kDefined && !event.machine.empty();
-    if (machine && !unheard) {
-      defined_.emplace_back(event.machine, event.version);
-    }
+    const bool defines = event.kind == ChangeKind::kDefined && !event.machine.empty();
+    if (defines && !unheard) defined_.emplace_back(event.machine, event.version);
     told_.emplace(event.seq, event);
     written_[event.seq] = latest;
   }

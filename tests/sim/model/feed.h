@@ -3,7 +3,7 @@
 // and soon after.
 #pragma once
 
-#include <deque>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -13,13 +13,13 @@
 
 namespace dfsmr::model {
 
+inline bool IsDryRun(const Event& event) { return event.about && event.about->dry_run; }
+
 class Feed {
  public:
+  using Fail = std::function<void(const std::string& what)>;
   // `retention`: what the server keeps records for.
-  explicit Feed(Duration retention) : retention_(retention) {}
-
-  // The first thing that was found wrong; empty: all is well.
-  const std::string& problem() const { return problem_; }
+  Feed(Duration retention, Fail fail) : retention_(retention), fail_(std::move(fail)) {}
 
   // The next records, of one turn, or of what was written before a crash.
   void Tell(const std::vector<Event>& events, bool unheard);
@@ -31,14 +31,14 @@ class Feed {
 
  private:
   void Expect(bool good, const std::string& what) {
-    if (!good && problem_.empty()) problem_ = what;
+    if (!good) fail_(what);
   }
 
   const Duration retention_;
+  const Fail fail_;
   std::map<uint64_t, Event> told_;
   std::map<uint64_t, Timestamp> written_;  // by record: the latest that was written with it
   std::vector<std::pair<std::string, uint32_t>> defined_;  // as the feed tells, in this turn
-  std::string problem_;
 };
 
 }  // namespace dfsmr::model

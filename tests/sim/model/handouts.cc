@@ -5,15 +5,6 @@
 #include "tests/sim/model/model.h"
 
 namespace dfsmr::model {
-namespace {
-
-constexpr Duration kSlack = std::chrono::milliseconds(10);
-
-bool Same(const std::string& wanted, const std::string& is) {
-  return wanted.empty() || wanted == is;
-}
-
-}  // namespace
 
 // Agents are written out in the machines that it follows.
 bool Model::Matches(const Wish& wish, const Life& life, const Stand& stand) const {
@@ -23,11 +14,12 @@ bool Model::Matches(const Wish& wish, const Life& life, const Stand& stand) cons
   for (const std::string& word : runs_on.capabilities) {
     if (std::ranges::count(filter.capabilities, word) == 0) return false;
   }
-  return ::dfsmr::model::Same(runs_on.agent, wish.worker) &&
-         ::dfsmr::model::Same(filter.machine, life.machine) &&
-         ::dfsmr::model::Same(filter.node, stand.node) &&
-         ::dfsmr::model::Same(filter.action, node.settings->action) &&
-         ::dfsmr::model::Same(filter.queue, node.settings->queue);
+  const auto same = [](const std::string& wanted, const std::string& is) {
+    return wanted.empty() || wanted == is;
+  };
+  return same(runs_on.agent, wish.worker) && same(filter.machine, life.machine) &&
+         same(filter.node, stand.node) && same(filter.action, node.settings->action) &&
+         same(filter.queue, node.settings->queue);
 }
 
 // It is ready, nobody has paused it, and no new version has left it behind. While a breaker is not
@@ -86,16 +78,16 @@ void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
     return;
   }
   Life& life = known->second;
-  while (problem_.empty() && Explain(life)) {
+  while (Explain(life)) {
   }
-  const auto at = life.stands.find(task.visit);
-  if (at != life.stands.end()) RulesOf(life).MakeReady(at->second, now_ + kSlack);
-  const bool ready = at != life.stands.end() && at->second.state == TokenState::kReady &&
-                     life.state == InstanceState::kRunning;
+  Stand* const at = life.At(task.visit);
+  if (at) RulesOf(life).MakeReady(*at, now_ + kSlack);
+  const bool ready =
+      at && at->state == TokenState::kReady && life.state == InstanceState::kRunning;
   Expect(ready, "a task of " + task.instance + " is handed out in visit " +
                     std::to_string(task.visit) + ", where it is not ready");
   if (!ready) return;
-  Stand& stand = at->second;
+  Stand& stand = *at;
   const Node& node = NodeAt(life, stand);
   Expect(task.node == stand.node && task.machine == life.machine && task.version == life.version &&
              task.action == node.settings->action && task.queue == node.settings->queue,
@@ -123,10 +115,7 @@ void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
 
 bool Model::HasWork(const Wish& wish, std::string* which) const {
   for (const auto& [id, life] : lives_) {
-    const auto queue = queues_.find(id);  // the feed has it handed out in this turn
-    const bool untold = queue != queues_.end() && !queue->second.empty() &&
-                        queue->second.front().kind == ChangeKind::kClaimed;
-    if (untold) continue;
+    if (NextOf(id) == ChangeKind::kClaimed) continue;  // it is handed out in this turn
     for (const auto& [visit, stand] : life.stands) {
       if (!MayHandOut(life, stand) || !Matches(wish, life, stand)) continue;
       *which = id + " at " + stand.node;
@@ -150,7 +139,7 @@ void Model::CheckWaiters() {
   std::string which;
   for (const auto& [id, waiter] : waiters_) {
     if (waiter.draining || stopping_ || waiter.blind) continue;
-    if (waiter.stream && InHand(id) >= waiter.capacity) continue;
+    if (waiter.stream && InHand(id) >= waiter.room) continue;
     const bool work = HasWork(waiter.wish, &which);
     Expect(!work, std::string(waiter.stream ? "a stream with room" : "a poll") + " waits, and " +
                       which + " is ready");
@@ -162,7 +151,7 @@ void Model::Poll(const PollArgs& args, uint64_t waiter, bool waits,
   std::string which;
   const Wish wish{args.filter, args.worker};
   if (waits) {
-    waiters_[waiter] = {.wish = wish, .capacity = 0, .max = static_cast<size_t>(args.max_tasks)};
+    waiters_[waiter] = {.wish = wish, .room = static_cast<size_t>(args.max_tasks)};
     return;
   }
   for (const Task& task : tasks) HandOut(task, wish, 0);
@@ -180,7 +169,7 @@ void Model::EndPoll(uint64_t waiter) {
 
 void Model::Open(uint64_t waiter, const Filter& filter, const std::string& worker,
                  size_t capacity) {
-  waiters_[waiter] = {.wish = {filter, worker}, .capacity = capacity, .stream = true};
+  waiters_[waiter] = {.wish = {filter, worker}, .room = capacity, .stream = true};
 }
 
 void Model::Drain(uint64_t waiter) { waiters_[waiter].draining = true; }
@@ -210,22 +199,19 @@ void Model::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
     if (known == lives_.end() || known->second.opaque) continue;
     Life& life = known->second;
     MoveOn(life);
-    const auto at = life.stands.find(task->visit);
-    if (at == life.stands.end()) continue;
-    const auto claim = std::ranges::find(at->second.claims, task->claim_id, &Claimed::id);
-    if (claim == at->second.claims.end() || !claim->Live()) continue;
-    if (perhaps && NodeAt(life, at->second).AtMostOnce()) continue;
+    Stand* const at = life.At(task->visit);
+    const Claimed* const claim = at ? at->Find(task->claim_id) : nullptr;
+    if (!claim || !claim->Live() || (perhaps && NodeAt(life, *at).AtMostOnce())) continue;
     voided_.insert(task->claim);
     NoteGivenBack(task->claim_id);
     // The feed tells of a claim that it has told of, and of no other.
-    auto& queue = queues_[life.id];
     const bool told = std::ranges::none_of(
         life.expected, [&](const Expected& one) { return one.claim == task->claim_id; });
-    const bool ends = !queue.empty() && queue.front().kind == ChangeKind::kRelinquished;
+    const bool ends = NextOf(life.id) == ChangeKind::kRelinquished;
     const auto now = claimed_now_.find(task->claim_id);
     const bool another = told && !ends && now != claimed_now_.end();
-    if (another) queue.push_front(now->second);  // it is of the claim that came after
-    RulesOf(life).Unclaim(at->second, task->claim_id, told && !another);
+    if (another) queues_[life.id].push_front(now->second);  // it is of the claim that came after
+    RulesOf(life).Unclaim(*at, task->claim_id, told && !another);
     Match(life);
   }
 }
@@ -237,15 +223,15 @@ void Model::StopHandingOut() {
 
 // Claims are numbered in the order in which they are made.
 void Model::Serve(std::vector<Served> served, std::vector<Served>* late) {
-  std::vector<std::pair<Served, bool>> all;
-  for (Served& one : served) all.emplace_back(std::move(one), false);
-  for (const Served& one : *late) all.emplace_back(one, true);
-  for (const auto& [one, is_late] : all) {  // the time between two tries may be over
+  for (Served one : *late) {
+    one.late = true;
+    served.push_back(std::move(one));
+  }
+  for (const Served& one : served) {  // the time between two tries may be over
     const auto known = lives_.find(one.task.instance);
     if (known == lives_.end() || known->second.opaque) continue;
-    const auto at = known->second.stands.find(one.task.visit);
-    if (at == known->second.stands.end()) continue;
-    RulesOf(known->second).MakeReady(at->second, now_ + kSlack);
+    Stand* const at = known->second.At(one.task.visit);
+    if (at) RulesOf(known->second).MakeReady(*at, now_ + kSlack);
   }
   std::set<uint64_t> later;  // polls that are answered in a later pass, with all of their tasks
   for (const Served& one : *late) {
@@ -253,47 +239,43 @@ void Model::Serve(std::vector<Served> served, std::vector<Served>* late) {
     const bool poll = waiter != waiters_.end() && !waiter->second.stream;
     if (poll && !Fits(one, waiter->second)) later.insert(one.waiter);
   }
-  std::ranges::sort(all, {}, [](const auto& one) { return one.first.task.claim_id; });
-  for (const auto& [one, is_late] : all) {
-    if (is_late && later.contains(one.waiter)) continue;
-    if (!ServeOne(one, is_late) || !is_late) continue;
-    std::erase_if(*late,
-                  [&, &one = one](const Served& o) { return o.task.claim == one.task.claim; });
+  std::ranges::sort(served, {}, [](const Served& one) { return one.task.claim_id; });
+  for (const Served& one : served) {
+    if ((one.late && later.contains(one.waiter)) || !ServeOne(one)) continue;
+    std::erase_if(*late, [&](const Served& other) { return other.task.claim == one.task.claim; });
   }
 }
 
 // Whether it may have been handed out just now.
-bool Model::Fits(const Served& served, const Waiter& waiter) const {
+bool Model::Fits(const Served& served, const Waiter& waiter) {
   const auto known = lives_.find(served.task.instance);
   if (known == lives_.end()) return false;  // it starts in a later pass, or is a plan's child
-  const Life& life = known->second;
+  Life& life = known->second;
   if (life.opaque) return true;
-  const auto at = life.stands.find(served.task.visit);
-  const bool ready = at != life.stands.end() && at->second.attempts + 1 == served.task.attempt &&
-                     at->second.state == TokenState::kReady &&
-                     life.state == InstanceState::kRunning;
-  return ready && (!waiter.stream || waiter.blind || InHand(served.waiter) < waiter.capacity);
+  const Stand* const at = life.At(served.task.visit);
+  const bool ready = at && at->attempts + 1 == served.task.attempt &&
+                     at->state == TokenState::kReady && life.state == InstanceState::kRunning;
+  return ready && (!waiter.stream || waiter.blind || InHand(served.waiter) < waiter.room);
 }
 
 // False: it is handed out in a later pass of this turn.
-bool Model::ServeOne(const Served& served, bool late) {
+bool Model::ServeOne(const Served& served) {
   const auto it = waiters_.find(served.waiter);
   if (it == waiters_.end()) {
-    Expect(late, "somebody who does not wait is given a task");
+    Expect(served.late, "somebody who does not wait is given a task");
     return false;
   }
   const Waiter is = it->second;
-  if (late && !Fits(served, is)) {
+  if (served.late && !Fits(served, is)) {
     it->second.blind = it->second.blind || !lives_.contains(served.task.instance);
     return false;
   }
   HandOut(served.task, is.wish, is.stream ? served.waiter : 0);
-  if (is.stream) {
-    Expect(is.blind || InHand(served.waiter) <= is.capacity,
-           "a stream is given more than it can hold");
-  } else if (served.last) {
-    waiters_.erase(served.waiter);
-  }
+  const bool room = is.stream ? is.blind || InHand(served.waiter) <= is.room : is.room > 0;
+  Expect(room, "somebody is given more than there was room for");
+  if (is.stream) return true;
+  --it->second.room;
+  if (served.last) waiters_.erase(it);
   return true;
 }
 

@@ -3,6 +3,7 @@
 // scans.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -18,6 +19,8 @@
 #include "fsm/rules/rules.h"
 
 namespace dfsmr::model {
+
+constexpr Duration kSlack = std::chrono::milliseconds(10);  // an engine's clock runs ahead of ours
 
 // A claim as its worker was told of it.
 struct Claimed {
@@ -58,17 +61,12 @@ struct Stand {
   // When it came to its place in line, at the earliest and at the latest.
   Timestamp SinceFrom() const { return again ? earliest : since; }
   Timestamp SinceTo() const { return again ? latest : since; }
-  bool HasLive() const {
-    for (const Claimed& claim : claims) {
-      if (claim.Live()) return true;
-    }
-    return false;
-  }
-  bool TimedOutBefore() const {
-    for (const Claimed& claim : claims) {
-      if (claim.timed_out) return true;
-    }
-    return false;
+  bool HasLive() const { return std::ranges::any_of(claims, &Claimed::Live); }
+  bool TimedOutBefore() const { return std::ranges::any_of(claims, &Claimed::timed_out); }
+  // Null: it knows of no such claim.
+  Claimed* Find(ClaimId id) {
+    const auto claim = std::ranges::find(claims, id, &Claimed::id);
+    return claim == claims.end() ? nullptr : &*claim;
   }
 };
 
@@ -109,7 +107,7 @@ struct Life {
   bool cancel_requested = false;
   bool stuck = false;  // of a machine: paused because its node is held
   uint64_t last_visit = 0;
-  std::map<uint64_t, Stand> stands;  // by visit
+  std::map<uint64_t, Stand> stands;  // by visit: one, or none
   std::map<uint64_t, Stand> left;    // stopped: where a resume goes on
   bool resumable = false;
   bool keeps_late = false;           // of the call at hand
@@ -131,15 +129,16 @@ struct Life {
   std::map<ClaimId, Timestamp> claimed_at;  // as the feed has told
 
   bool Stopped() const { return state == InstanceState::kStopped; }
-  bool HasLive() const {
-    for (const auto& [visit, stand] : stands) {
-      if (stand.HasLive()) return true;
-    }
-    return false;
+  bool HasLive() const { return !stands.empty() && stands.begin()->second.HasLive(); }
+  // Null: it does not stand in that visit.
+  Stand* At(uint64_t visit) {
+    const auto at = stands.find(visit);
+    return at == stands.end() ? nullptr : &at->second;
   }
-  // The node of an instance that stands on one; "" for any other.
-  std::string Where() const { return stands.size() == 1 ? stands.begin()->second.node : ""; }
-  uint64_t Visit() const { return stands.size() == 1 ? stands.begin()->first : 0; }
+  // Where it stands; null: nowhere.
+  Stand* Only() { return stands.empty() ? nullptr : &stands.begin()->second; }
+  std::string Where() const { return stands.empty() ? "" : stands.begin()->second.node; }
+  uint64_t Visit() const { return stands.empty() ? 0 : stands.begin()->first; }
 };
 
 }  // namespace dfsmr::model

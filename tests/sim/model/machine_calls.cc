@@ -21,25 +21,22 @@ Reason MachineRules::Report(const Shown& claim, const ReportArgs& args, Answer* 
   } else {
     if (life_.Stopped()) return Reason::kInstanceStopped;
     if (!args.node.empty() && !NodeOf(args.node)) return Reason::kNoSuchNode;
-    if (life_.stands.empty()) return Reason::kIllegalTransition;
-    at = &life_.stands.begin()->second;
-    if (!args.node.empty() && at->node != args.node) return Reason::kIllegalTransition;
+    at = life_.Only();
+    if (!at || (!args.node.empty() && at->node != args.node)) return Reason::kIllegalTransition;
   }
   if (args.fault) return args.fault->reason;
   bool chosen = false;
-  const Stand before = *at;
-  const size_t stays = life_.expected.size();
-  if (args.transition == "error" && IsWork(before) && Fail(before, args)) {
-    answer->nodes = {before.node};
-    Reported(claim, args, before, stays, answer);
+  const Stand left = *at;
+  const size_t first = life_.expected.size();
+  if (args.transition == "error" && IsWork(left) && Fail(left, args)) {
+    answer->nodes = {left.node};
+    Reported(claim, args, left, first, answer);
     return Reason::kNone;
   }
   const Edge* edge = args.transition.starts_with("dfsmr.")
                          ? nullptr
-                         : EdgeOf(*NodeOf(at->node), args.transition, args.params, &chosen);
+                         : EdgeOf(*NodeOf(left.node), args.transition, args.params, &chosen);
   if (!edge) return Reason::kIllegalTransition;
-  const Stand left = *at;
-  const size_t first = life_.expected.size();
   const std::string to = machine_.nodes[edge->targets.front()].id;
   Enter(to, left.node, args.transition, args.params);
   TellChoice(first, to, chosen);
@@ -87,9 +84,8 @@ void MachineRules::KeepLate(const Shown& claim, const ReportArgs& args) {
   const auto left = life_.left.find(claim.visit);
   if (!claim.known || !life_.resumable || !life_.keeps_late || left == life_.left.end()) return;
   Stand& stand = left->second;
-  const auto listed = std::ranges::find(stand.claims, claim.id, &Claimed::id);
-  const bool known = listed != stand.claims.end();
-  if (known ? listed->given_back : !stand.lost.contains(claim.id)) return;
+  const Claimed* const listed = stand.Find(claim.id);
+  if (listed ? listed->given_back : !stand.lost.contains(claim.id)) return;
   if (stand.late || args.fault || args.transition.starts_with("dfsmr.")) return;
   const auto names = [&](const Edge& edge) { return edge.transition == args.transition; };
   const bool known_edge = std::ranges::any_of(NodeOf(stand.node)->transitions, names);
@@ -99,15 +95,15 @@ void MachineRules::KeepLate(const Shown& claim, const ReportArgs& args) {
   stand.late = args;
   Expected& told = Tell(ChangeKind::kLate, stand.node, stand.visit);
   told.event.transition = args.transition;
-  told.event.attempt = known ? listed->attempt : 0;
+  told.event.attempt = listed ? listed->attempt : 0;
 }
 
 Reason MachineRules::Continue(const std::string& node, bool force,
                               std::vector<ReportArgs>* late) {
   if (!life_.resumable) return Reason::kInstanceStopped;
   if (!node.empty() && !NodeOf(node)) return Reason::kNoSuchNode;
-  const auto there = [&](const auto& one) { return one.second.node == node; };
-  if (!node.empty() && std::ranges::none_of(life_.left, there)) return Reason::kNotHeld;
+  const bool there = !life_.left.empty() && life_.left.begin()->second.node == node;
+  if (!node.empty() && !there) return Reason::kNotHeld;
   life_.resumable = life_.cancel_requested = life_.hold = false;
   life_.result = InstanceResult::kPending;
   life_.stands = std::exchange(life_.left, {});
@@ -123,8 +119,8 @@ Reason MachineRules::Continue(const std::string& node, bool force,
   life_.state = InstanceState::kRunning;
   life_.expected[first].event.node = node.empty() ? life_.Where() : node;
   life_.expected[first].event.visit = life_.Visit();
-  for (auto& [visit, stand] : life_.stands) GoOn(stand, force, first, late);
-  const Stand at = life_.stands.begin()->second;
+  GoOn(*life_.Only(), force, first, late);
+  const Stand at = *life_.Only();
   if (at.state != TokenState::kDone) return Reason::kNone;
   Stop(ResultOf(*NodeOf(at.node)), at.node, at.visit);
   return Reason::kNone;
@@ -136,10 +132,7 @@ void MachineRules::GoOn(Stand& stand, bool force, size_t told, std::vector<Repor
     if (std::exchange(claim.untold, false)) GiveBack(stand, claim);
   }
   if (force) {
-    for (Claimed& claim : stand.claims) {
-      if (!claim.given_back) GiveBack(stand, claim);
-    }
-    stand.lost.clear();
+    TakeAllBack(stand);
     stand.late.reset();
   }
   if (stand.late) {
@@ -159,13 +152,10 @@ Reason MachineRules::Relinquish(const Shown& claim, std::string* node) {
   if (!claim.given) {
     if (life_.Stopped()) return Reason::kInstanceStopped;
     *node = life_.Where();
-    for (auto& [visit, stand] : life_.stands) {
-      if (stand.state != TokenState::kReady && stand.state != TokenState::kClaimed) continue;
-      stand.lost.clear();
-      for (Claimed& one : stand.claims) {
-        if (!one.given_back) GiveBack(stand, one);
-      }
-      Free(stand);
+    Stand* const at = life_.Only();
+    if (at && (at->state == TokenState::kReady || at->state == TokenState::kClaimed)) {
+      TakeAllBack(*at);
+      Free(*at);
     }
     StopIfCancelled();
     return Reason::kNone;
@@ -173,11 +163,9 @@ Reason MachineRules::Relinquish(const Shown& claim, std::string* node) {
   Stand* stand = Held(claim);
   const auto left = life_.left.find(claim.visit);
   if (!stand && claim.known && life_.resumable && left != life_.left.end()) {
-    for (Claimed& one : left->second.claims) {
-      const bool reported = left->second.late && left->second.late->claim.id == one.id;
-      if (one.id != claim.id || one.given_back || reported) continue;
-      one.given_back = one.untold = true;
-    }
+    Claimed* const one = left->second.Find(claim.id);
+    const bool reported = left->second.late && left->second.late->claim.id == claim.id;
+    if (one && !one->given_back && !reported) one->given_back = one->untold = true;
   }
   if (!stand) return Reason::kStaleClaim;
   *node = stand->node;
@@ -187,23 +175,23 @@ Reason MachineRules::Relinquish(const Shown& claim, std::string* node) {
   return Reason::kNone;
 }
 
-// `deadline`: what was asked for. It never shortens, and brings a timed-out claim back to life. Up to
-// 30 s after run_timeout a claim may be extended, and what is asked for is cut short there. Without
-// `by` it is the node's timeout now.
+// `deadline`: what was asked for. It never shortens, and brings a timed-out claim back to life. Up
+// to 30 s after run_timeout a claim may be extended, and what is asked for is cut short there.
+// Without `by` it is the node's timeout now.
 Reason MachineRules::Extend(const Shown& claim, Timestamp* deadline, bool by_given,
                             Timestamp answered) {
   Stand* stand = Held(claim);
   if (!stand) return Reason::kStaleClaim;
-  const bool known = std::ranges::count(stand->claims, claim.id, &Claimed::id) > 0;
+  const bool known = stand->Find(claim.id) != nullptr;
   Claimed& one = *Recover(*stand, claim.id);
   const Duration run = NodeOf(stand->node)->settings->bounds.run_timeout;
   const auto made = life_.claimed_at.find(claim.id);  // as the feed has told
   if (run > Duration() && made != life_.claimed_at.end()) {
     const Timestamp last = made->second + run + std::chrono::seconds(30);
     const bool same = answered == one.deadline;
-    const bool late = answered != kNever && answered > last + std::chrono::milliseconds(10);
+    const bool late = answered != kNever && answered > last + kSlack;
     if (!same && late) return Reason::kNone;  // the caller finds it wrong
-    const bool spent = one.timed_out && last <= now_ + std::chrono::milliseconds(10);
+    const bool spent = one.timed_out && last <= now_ + kSlack;
     if (spent && same) *deadline = answered;
     if (spent && same) return Reason::kNone;
   }
@@ -230,37 +218,27 @@ Reason MachineRules::Resume(const std::string& node, bool force, bool* begins) {
   if (life_.Stopped()) return Reason::kInstanceStopped;
   if (life_.cancel_requested) return Reason::kCancelling;
   if (!node.empty() && !NodeOf(node)) return Reason::kNoSuchNode;
-  std::vector<uint64_t> again;
-  for (const auto& [visit, stand] : life_.stands) {
-    if (!node.empty() && stand.node != node) continue;
-    if (force && stand.state == TokenState::kClaimed) again.push_back(visit);
-    if (stand.state == TokenState::kHeld) again.push_back(visit);
-  }
-  if (!node.empty() && again.empty()) return Reason::kNotHeld;
+  Stand* const at = life_.Only();
+  const bool meant = at && (node.empty() || at->node == node);
+  const bool frees = meant && force && at->state == TokenState::kClaimed;
+  const bool retries = meant && at->state == TokenState::kHeld;
+  if (!node.empty() && !frees && !retries) return Reason::kNotHeld;
   const bool paused = life_.state == InstanceState::kPaused && (node.empty() || life_.stuck);
-  if (!life_.hold && !paused && again.empty()) return Reason::kNone;
+  if (!life_.hold && !paused && !frees && !retries) return Reason::kNone;
   if (paused) {
     life_.state = life_.stands.empty() ? InstanceState::kScheduled : InstanceState::kRunning;
   }
   // What was held, and paused, is held again. A call that names a node takes neither away.
   if (!paused && node.empty()) life_.hold = false;
   if (paused) life_.stuck = false;
-  for (auto& [visit, stand] : life_.stands) stand.ready_at = stand.ready_by = now_;
+  if (at) at->ready_at = at->ready_by = now_;
   Tell(ChangeKind::kResumed, node.empty() ? life_.Where() : node, life_.Visit());
-  for (uint64_t visit : again) {
-    Stand& stand = life_.stands.at(visit);
-    if (stand.state == TokenState::kHeld) {
-      const Stand held = stand;
-      Stand offered = At(held.node, ++life_.last_visit, held.params);
-      offered.state = TokenState::kReady;
-      Stay(held, offered, "retry");
-      continue;
-    }
-    stand.lost.clear();
-    for (Claimed& one : stand.claims) {
-      if (!one.given_back) GiveBack(stand, one);
-    }
-    Free(stand);
+  if (frees) {
+    TakeAllBack(*at);
+    Free(*at);
+  } else if (retries) {
+    const Stand held = *at;
+    Stay(held, At(held.node, ++life_.last_visit, held.params), "retry");
   }
   *begins = life_.state == InstanceState::kScheduled;
   return Reason::kNone;
@@ -277,11 +255,7 @@ Reason MachineRules::Cancel(CancelMode mode) {
     return life_.result == InstanceResult::kCancelled ? Reason::kNone : Reason::kInstanceStopped;
   }
   life_.cancel_requested = true;
-  if (mode != CancelMode::kCancel) {
-    StopCancelled();
-  } else {
-    StopIfCancelled();
-  }
+  mode == CancelMode::kCancel ? StopIfCancelled() : StopCancelled();
   if (life_.Stopped() || life_.state != InstanceState::kPaused) return Reason::kNone;
   life_.state = InstanceState::kRunning;  // whoever has work in hand has to be told
   Tell(ChangeKind::kResumed, life_.Where(), life_.Visit());

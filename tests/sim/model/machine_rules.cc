@@ -39,6 +39,10 @@ Stand MachineRules::At(const std::string& node, uint64_t visit, const std::strin
   stand.params = params;
   stand.since = stand.ready_at = stand.ready_by = now_;
   stand.earliest = stand.latest = kNever;
+  const Node* const at = NodeOf(node);
+  stand.state = !at || at->kind == NodeKind::kFinal ? TokenState::kDone
+                : at->kind == NodeKind::kWork       ? TokenState::kReady
+                                                    : TokenState::kWaiting;
   return stand;
 }
 
@@ -48,11 +52,17 @@ void MachineRules::Put(const Stand& stand) {
 }
 
 // initial × factor^(n-1), at most max, then ± jitter.
-void MachineRules::Wait(Stand& stand, const DelayPolicy& delay, uint32_t n) const {
+std::pair<Duration, Duration> MachineRules::SpanOf(const DelayPolicy& delay, uint32_t n) {
   double wait = static_cast<double>(delay.initial.count()) * std::pow(delay.factor, n - 1);
   wait = std::min(wait, static_cast<double>(delay.max.count()));
-  stand.earliest = After(now_, Duration(static_cast<int64_t>(wait * (1 - delay.jitter))));
-  stand.latest = After(now_, Duration(static_cast<int64_t>(wait * (1 + delay.jitter)) + 1));
+  return {Duration(static_cast<int64_t>(wait * (1 - delay.jitter))),
+          Duration(static_cast<int64_t>(wait * (1 + delay.jitter)) + 1)};
+}
+
+void MachineRules::Wait(Stand& stand, const DelayPolicy& delay, uint32_t n) const {
+  const auto [least, most] = SpanOf(delay, n);
+  stand.earliest = After(now_, least);
+  stand.latest = After(now_, most);
 }
 
 InstanceResult MachineRules::ResultOf(const Node& node) {
@@ -149,18 +159,14 @@ void MachineRules::Enter(const std::string& to, const std::string& prev,
     if (most == 0 || life_.entries[node] < most) break;
     if (hops > machine_.nodes.size()) {  // all of them point at each other
       if (life_.cancel_requested) {
-        if (!life_.stands.empty()) StandAnew(life_.stands.begin()->second.node, visit);
+        if (!life_.stands.empty()) StandAnew(life_.Only()->node, visit);
         return StopCancelled();
       }
       return Stop(InstanceResult::kError, node, visit);
     }
-    for (const Edge& edge : at.transitions) {
-      if (edge.transition != kExhausted) continue;
-      from = at.id;
-      by = std::string(kExhausted);
-      node = machine_.nodes[edge.targets.front()].id;
-      break;
-    }
+    from = at.id;
+    by = std::string(kExhausted);
+    node = machine_.nodes[EdgeOf(at, kExhausted, "")->targets.front()].id;
   }
   Place(*NodeOf(node), visit, params, life_.expected.size() - 1);
 }
@@ -168,8 +174,6 @@ void MachineRules::Enter(const std::string& to, const std::string& prev,
 // It has nowhere to go, and is cancelled: a resume would find it where it was.
 void MachineRules::StandAnew(const std::string& node, uint64_t visit) {
   Stand stand = At(node, visit, "");
-  stand.state =
-      NodeOf(node)->kind == NodeKind::kWork ? TokenState::kReady : TokenState::kWaiting;
   if (NodeOf(node)->kind == NodeKind::kDelay) stand.earliest = now_;
   Put(stand);
 }
@@ -177,12 +181,7 @@ void MachineRules::StandAnew(const std::string& node, uint64_t visit) {
 void MachineRules::Place(const Node& node, uint64_t visit, const std::string& params, size_t told) {
   ++life_.entries[node.id];
   Stand stand = At(node.id, visit, params);
-  stand.state = node.kind == NodeKind::kWork    ? TokenState::kReady
-                : node.kind == NodeKind::kFinal ? TokenState::kDone
-                                                : TokenState::kWaiting;
-  if (node.kind == NodeKind::kDelay) {
-    Wait(stand, node.settings->delay, life_.entries[node.id]);
-  }
+  if (node.kind == NodeKind::kDelay) Wait(stand, node.settings->delay, life_.entries[node.id]);
   Put(stand);
   life_.expected[told].enters = visit;
   if (node.kind != NodeKind::kFinal) return;
@@ -211,17 +210,25 @@ void MachineRules::GiveBack(Stand& stand, Claimed& claim) {
   TellOf(ChangeKind::kRelinquished, stand, claim);
 }
 
+// Also from those whom a crash has made the server forget.
+void MachineRules::TakeAllBack(Stand& stand) {
+  stand.lost.clear();
+  for (Claimed& claim : stand.claims) {
+    if (!claim.given_back) GiveBack(stand, claim);
+  }
+}
+
 // A task that never reached its worker was never claimed: its attempt is free again, if it is still
 // the last.
 void MachineRules::Unclaim(Stand& stand, ClaimId id, bool told) {
-  const auto claim = std::ranges::find(stand.claims, id, &Claimed::id);
-  if (claim == stand.claims.end() || claim->given_back) return;
+  Claimed* const claim = stand.Find(id);
+  if (!claim || claim->given_back) return;
   if (claim->attempt == stand.attempts) --stand.attempts;
   if (told) {
     GiveBack(stand, *claim);
   } else {
     std::erase_if(life_.expected, [&](const Expected& one) { return one.claim == id; });
-    stand.claims.erase(claim);
+    std::erase_if(stand.claims, [&](const Claimed& one) { return one.id == id; });
   }
   Free(stand);
   StopIfCancelled();
@@ -229,19 +236,15 @@ void MachineRules::Unclaim(Stand& stand, ClaimId id, bool told) {
 
 Stand* MachineRules::Held(const Shown& claim) {
   if (!claim.known || life_.Stopped()) return nullptr;
-  const auto at = life_.stands.find(claim.visit);
-  if (at == life_.stands.end()) return nullptr;
-  for (const Claimed& one : at->second.claims) {
-    if (one.id == claim.id) return one.given_back ? nullptr : &at->second;
-  }
-  return at->second.lost.contains(claim.id) ? &at->second : nullptr;
+  Stand* const stand = life_.At(claim.visit);
+  if (!stand) return nullptr;
+  const Claimed* const one = stand->Find(claim.id);
+  return (one ? !one->given_back : stand->lost.contains(claim.id)) ? stand : nullptr;
 }
 
 // A claim that a crash took from the server's memory counts from now on.
 Claimed* MachineRules::Recover(Stand& stand, ClaimId id) {
-  for (Claimed& one : stand.claims) {
-    if (one.id == id) return &one;
-  }
+  if (Claimed* const known = stand.Find(id)) return known;
   stand.lost.erase(id);
   Claimed claim;
   claim.id = id;
@@ -269,10 +272,10 @@ bool MachineRules::IsWork(const Stand& stand) const {
 bool MachineRules::Fail(const Stand& left, const ReportArgs& args) {
   const Node& node = *NodeOf(left.node);
   const RetryPolicy& retry = node.settings->retry;
-  bool listed = false;
-  for (const Edge& edge : node.transitions) listed = listed || edge.transition == "error";
-  const bool tries =
-      listed && Meant(retry, args.error_kind) && !args.fatal && !life_.cancel_requested && left.tries + 1 < retry.limit;
+  const bool listed =
+      std::ranges::find(node.transitions, "error", &Edge::transition) != node.transitions.end();
+  const bool tries = listed && Meant(retry, args.error_kind) && !args.fatal &&
+                     !life_.cancel_requested && left.tries + 1 < retry.limit;
   const bool holds = !listed && !args.error_kind.empty() && left.state != TokenState::kHeld;
   if (!tries && !holds) return false;
   Stand stand = At(left.node, ++life_.last_visit, left.params);
@@ -346,11 +349,7 @@ void MachineRules::TimeOut(Stand& stand, Claimed& claim) {
   told.samples.push_back(
       {stand.node, claim.id, claim.deadline, /*censored=*/true, claim.outlasted, claim.retry});
   claim.outlasted = claim.deadline;
-  const Edge* diverts = nullptr;
-  for (const Edge& edge : NodeOf(stand.node)->transitions) {
-    if (edge.transition == kTimeoutNode) diverts = &edge;
-  }
-  if (diverts) {
+  if (const Edge* const diverts = EdgeOf(*NodeOf(stand.node), kTimeoutNode, "")) {
     Abandoned(stand, claim.id, &told.samples);
     Enter(machine_.nodes[diverts->targets.front()].id, std::string(kTimeoutNode),
           std::string(kTimeoutNode), std::string(stand.params));
@@ -380,8 +379,8 @@ void MachineRules::Upgrade(const Machine& next, uint32_t version) {
   life_.stuck = false;    // it stays paused, though nothing is held any more
   Expected& told = Tell(ChangeKind::kUpgraded, std::string(kUpgradedNode), visit);
   told.event.prev_node = from;
-  for (const auto& [number, stand] : life_.stands) Abandoned(stand, {}, &told.samples);
   if (life_.stands.empty()) return;
+  Abandoned(*life_.Only(), {}, &told.samples);
   if (life_.state != InstanceState::kPaused) life_.state = InstanceState::kRunning;
   MachineRules on_next(next, life_, now_);
   on_next.Enter(next.nodes[next.start].id, std::string(kUpgradedNode), std::string(kUpgradedNode),

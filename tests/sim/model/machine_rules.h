@@ -39,6 +39,7 @@ class MachineRules {
   void Claim(Stand& stand, Claimed claim);
   void Unclaim(Stand& stand, ClaimId id, bool told);
   void GiveBack(Stand& stand, Claimed& claim);
+  void TakeAllBack(Stand& stand);
   void Free(Stand& stand);
   void TimeOut(Stand& stand, Claimed& claim);
   void EndWait(Stand& stand);
@@ -46,6 +47,8 @@ class MachineRules {
   // Between two tries: the wait is over, if it may be by now.
   void MakeReady(Stand& stand, Timestamp by);
   bool IsWork(const Stand& stand) const;
+  // How long the nth wait is, at least and at most.
+  static std::pair<Duration, Duration> SpanOf(const DelayPolicy& delay, uint32_t n);
   // Whether a failure of this kind is tried again.
   static bool Meant(const RetryPolicy& retry, const std::string& kind);
   void Upgrade(const Machine& next, uint32_t version);

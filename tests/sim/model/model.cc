@@ -8,8 +8,6 @@
 namespace dfsmr::model {
 namespace {
 
-std::string Quote(const std::string& text) { return "'" + text + "'"; }
-
 std::string Place(const Answer& answer) {
   return (answer.nodes.empty() ? "nowhere" : answer.nodes.front()) + " in visit " +
          std::to_string(answer.visit);
@@ -17,6 +15,12 @@ std::string Place(const Answer& answer) {
 
 std::string Said(Reason reason) {
   return reason == Reason::kNone ? "OK" : std::string(Name(reason));
+}
+
+// A report that starts it does not show it.
+bool Shows(const Result<Started>& answer, const Life& life) {
+  const InstanceState shown = answer ? answer->view.instance.state : InstanceState::kNone;
+  return life.opaque || shown == InstanceState::kNone || shown == life.state;
 }
 
 }  // namespace
@@ -72,6 +76,13 @@ void Model::Define(const std::vector<Machine>& machines,
     Expect(told.id == machine.id && told.version == versions.size() && told.changed == !same,
            "Define answers version " + std::to_string(told.version) + " of " + machine.id +
                " instead of " + std::to_string(versions.size()));
+    const bool moves = !same && machine.upgrade_strategy != UpgradeStrategy::kContinue;
+    const auto lives = std::ranges::count_if(lives_, [&](const auto& named) {
+      return moves && named.second.machine == machine.id && !named.second.Stopped();
+    });
+    Expect(told.affected == static_cast<uint64_t>(lives) || !Followed(machine.id),
+           "Define says that it moves " + std::to_string(told.affected) + " instances of " +
+               machine.id + " instead of " + std::to_string(lives));
   }
 }
 
@@ -83,7 +94,7 @@ Life* Model::Find(const std::string& id, const std::string& call, Reason reason)
   const auto it = lives_.find(id);
   const bool missing = reason == Reason::kNoSuchInstance;
   if (it == lives_.end()) {
-    Expect(missing, call + " of " + id + ", which does not exist, is answered with " + Said(reason));
+    Expect(missing, call + " of " + id + ", which is not there, is answered with " + Said(reason));
     return nullptr;
   }
   Life& life = it->second;
@@ -110,24 +121,18 @@ void Model::MoveOn(Life& life) {
                      versions[to - 1].upgrade_strategy == UpgradeStrategy::kUpgrade;
     if (may) move = Move{to, false};
   }
-  if (move->abort) {
-    RulesOf(life).Abort();
-  } else {
-    MachineRules(MachineOf(life), life, now_)
-        .Upgrade(machines_.at(life.machine)[move->to - 1], move->to);
-  }
+  const Machine& next = machines_.at(life.machine)[move->to - 1];
+  move->abort ? RulesOf(life).Abort() : RulesOf(life).Upgrade(next, move->to);
   Match(life);
 }
 
 Shown Model::ShownBy(const Life& life, const ClaimRef& claim) const {
   if (!claim.given()) return {};
-  for (const auto& [text, handed] : handed_) {
-    if (handed.instance == life.id && claim.read && handed.id == claim.id &&
-        handed.visit == claim.visit) {
-      return {true, true, handed.visit, handed.id};
-    }
-  }
-  return {true, false, 0, {}};
+  const bool known = claim.read && std::ranges::any_of(handed_, [&](const auto& named) {
+    const Handed& one = named.second;
+    return one.instance == life.id && one.id == claim.id && one.visit == claim.visit;
+  });
+  return known ? Shown{true, true, claim.visit, claim.id} : Shown{true, false, 0, {}};
 }
 
 void Model::Same(Life& life, const std::string& call, Reason predicted, Reason told) {
@@ -138,30 +143,15 @@ void Model::Same(Life& life, const std::string& call, Reason predicted, Reason t
 
 void Model::Start(const StartArgs& args, const Result<Started>& answer) {
   const auto known = lives_.find(args.id);
-  const bool gone =
-      known != lives_.end() && answer && answer->created && Expired(known->second);
+  const bool there = known != lives_.end();
+  const bool gone = there && answer && answer->created && Expired(known->second);
+  if (there && !gone) return StartAgain(known->second, args, answer);
   if (gone) lives_.erase(known);
-  if (known != lives_.end() && !gone) {
-    Life& life = known->second;
-    if (!life.opaque) MoveOn(life);
-    const bool same = life.machine == args.machine && json::Same(life.params, args.spec.params);
-    Expect(same ? answer && !answer->created
-                : !answer && answer.error().reason == Reason::kInstanceExists,
-           "a second start of " + args.id + " of " + args.machine + " " + args.spec.params +
-               ", which is of " + life.machine + " " + life.params + ", is answered with " +
-               (!answer           ? answer.error().message
-                : answer->created ? "a new one"
-                                  : "that"));
-    const InstanceState shown = answer ? answer->view.instance.state : InstanceState::kNone;
-    Expect(shown == InstanceState::kNone || life.opaque || shown == life.state,
-           "a second start shows another state of " + args.id);
-    return;
-  }
   if (args.start_before != kNever && args.start_before <= now_) {
     return Expect(ReasonOf(answer) == Reason::kBadRequest, args.id + " is started too late");
   }
   if (!answer && answer.error().reason == Reason::kBadRequest) {  // it passed a moment ago
-    return Expect(args.start_before <= now_ + std::chrono::milliseconds(10),
+    return Expect(args.start_before <= now_ + kSlack,
                   "the start of " + args.id + " is refused: " + answer.error().message);
   }
   for (const Instance::Prerequisite& one : args.after) {
@@ -192,12 +182,9 @@ void Model::Start(const StartArgs& args, const Result<Started>& answer) {
   if (life.opaque) return Follow(life);
   life.state = InstanceState::kScheduled;
   Match(life);
-  const auto& queue = queues_[life.id];
-  const bool begins = !queue.empty() && queue.front().kind == ChangeKind::kStarted;
   const bool waits = args.hold || !args.after.empty();
-  if (begins) {
-    Expect(!waits && args.start_at <= now_ + std::chrono::milliseconds(10),
-           args.id + " begins before it may");
+  if (NextOf(life.id) == ChangeKind::kStarted) {
+    Expect(!waits && args.start_at <= now_ + kSlack, args.id + " begins before it may");
     RulesOf(life).Begin();
   } else {
     Expect(waits || args.start_at > now_, args.id + " is due and does not begin");
@@ -205,15 +192,23 @@ void Model::Start(const StartArgs& args, const Result<Started>& answer) {
   }
   Match(life);
   Prerequisites(life);
-  // A report that starts it does not show it.
-  const InstanceState shown = answer->view.instance.state;
-  Expect(shown == InstanceState::kNone || shown == life.state,
-         "Start shows another state of " + args.id);
+  Expect(Shows(answer, life), "Start shows another state of " + args.id);
+}
+
+void Model::StartAgain(Life& life, const StartArgs& args, const Result<Started>& answer) {
+  if (!life.opaque) MoveOn(life);
+  const bool same = life.machine == args.machine && json::Same(life.params, args.spec.params);
+  Expect(same ? answer && !answer->created : ReasonOf(answer) == Reason::kInstanceExists,
+         "a second start of " + args.id + " of " + args.machine + " " + args.spec.params +
+             ", which is of " + life.machine + " " + life.params + ", is answered with " +
+             (!answer ? answer.error().message : answer->created ? "a new one" : "that"));
+  Expect(Shows(answer, life), "a second start shows another state of " + args.id);
 }
 
 // Those that have stopped are waited for no longer; one that ended otherwise than it had to stops
 // this one.
 void Model::Prerequisites(Life& life) {
+  if (life.opaque) return;
   for (const Instance::Prerequisite& one : std::vector(life.after)) {
     const auto other = lives_.find(one.instance);
     if (life.Stopped() || other == lives_.end() || !other->second.Stopped()) continue;
@@ -230,13 +225,12 @@ void Model::Prerequisites(Life& life) {
 void Model::StartDue(Life& life) {
   Match(life);
   if (life.Stopped() || !life.stands.empty()) return;
-  const auto& queue = queues_[life.id];
-  if (queue.empty()) return;
-  const Timestamp soon = now_ + std::chrono::milliseconds(10);
+  const ChangeKind next = NextOf(life.id);
+  const Timestamp soon = now_ + kSlack;
   const bool due = life.state == InstanceState::kScheduled && !life.hold && life.after.empty() &&
                    life.start_at <= soon;
-  if (due && queue.front().kind == ChangeKind::kStarted) RulesOf(life).Begin();
-  if (life.start_before <= soon && queue.front().kind == ChangeKind::kFinished) {
+  if (due && next == ChangeKind::kStarted) RulesOf(life).Begin();
+  if (life.start_before <= soon && next == ChangeKind::kFinished) {
     RulesOf(life).Stop(InstanceResult::kError, "", 0);
   }
   Match(life);
@@ -244,7 +238,7 @@ void Model::StartDue(Life& life) {
 
 void Model::Report(const std::string& id, const ReportArgs& args, bool starts,
                    const Result<Answer>& answer) {
-  Life* life = Touch(id, "Report", answer);
+  Life* life = Find(id, "Report", ReasonOf(answer));
   const auto plan = lives_.find(id);
   if (answer && !answer->repeated && args.transition == "patch" && plan != lives_.end()) {
     Patched(plan->second, answer->prev_node, args.params);
@@ -253,7 +247,7 @@ void Model::Report(const std::string& id, const ReportArgs& args, bool starts,
   Answer predicted;
   life->keeps_late = !starts && !LeftBehind(life->machine, life->version);
   const Reason reason = RulesOf(*life).Report(ShownBy(*life, args.claim), args, &predicted);
-  Same(*life, "Report " + Quote(args.transition), reason, ReasonOf(answer));
+  Same(*life, "Report '" + args.transition + "'", reason, ReasonOf(answer));
   if (reason == Reason::kStaleClaim) ReportedLate(*life, args.claim.id);
   Expect(!answer || predicted == *answer,
          "a report of " + id + " leads to " + (answer ? Place(*answer) : "") + " instead of " +
@@ -317,7 +311,7 @@ void Model::StartAll(const std::vector<StartArgs>& starts, const Answer& answer)
 
 void Model::Relinquish(const std::string& id, const std::string& claim,
                        const Result<std::string>& answer) {
-  Life* life = Touch(id, "Relinquish", answer);
+  Life* life = Find(id, "Relinquish", ReasonOf(answer));
   if (!life) return;
   std::string node;
   const Shown shown = ShownBy(*life, claim);
@@ -329,28 +323,26 @@ void Model::Relinquish(const std::string& id, const std::string& claim,
 void Model::Extend(const std::string& id, const std::string& claim, std::optional<Duration> by,
                    const Extended& answer) {
   const Result<Ok> told = answer.error ? Result<Ok>(*answer.error) : Ok{};
-  Life* life = Touch(id, "Extend", told);
+  Life* life = Find(id, "Extend", ReasonOf(told));
   if (!life) return;
   Timestamp deadline = by ? After(now_, *by) : kNever;
   const Timestamp asked = deadline;
+  const Shown shown = ShownBy(*life, claim);
   Same(*life, "Extend",
-       RulesOf(*life).Extend(ShownBy(*life, claim), &deadline, by.has_value(), answer.deadline),
-       ReasonOf(told));
+       RulesOf(*life).Extend(shown, &deadline, by.has_value(), answer.deadline), ReasonOf(told));
   if (answer.error) return;
   Expect(answer.cancel_requested == life->cancel_requested,
          "an extend of " + id + " does not tell whether it is being cancelled");
   Expect(answer.deadline == deadline || (deadline == asked && answer.deadline >= asked &&
-                                         answer.deadline <= asked + std::chrono::milliseconds(10)),
+                                         answer.deadline <= asked + kSlack),
          "an extend of " + id + " answers a deadline that was not asked for");
   for (auto& [visit, stand] : life->stands) {
-    for (Claimed& one : stand.claims) {
-      if (one.id == ShownBy(*life, claim).id) one.deadline = answer.deadline;
-    }
+    if (Claimed* const one = stand.Find(shown.id)) one->deadline = answer.deadline;
   }
 }
 
 void Model::Pause(const std::string& id, const Result<Ok>& answer) {
-  Life* life = Touch(id, "Pause", answer);
+  Life* life = Find(id, "Pause", ReasonOf(answer));
   if (life) Same(*life, "Pause", RulesOf(*life).Pause(), ReasonOf(answer));
 }
 
@@ -360,7 +352,7 @@ void Model::Resume(const std::string& id, const std::string& node, bool force,
     if (known->second.opaque) known->second.cancel_requested = false;
     resumed_ |= known->second.opaque;
   }
-  Life* life = Touch(id, "Resume", answer);
+  Life* life = Find(id, "Resume", ReasonOf(answer));
   if (!life) return;
   if (life->Stopped()) return Continue(*life, node, force, answer);
   bool begins = false;
@@ -374,9 +366,7 @@ void Model::Continue(Life& life, const std::string& node, bool force, const Resu
   if (life.resumable && LeftBehind(life.machine, life.version)) {
     return Same(life, "Resume", Reason::kSupersededVersion, ReasonOf(answer));
   }
-  for (auto& [id, other] : lives_) {  // those that waited for its end
-    if (!other.opaque && !other.Stopped() && !other.after.empty()) Prerequisites(other);
-  }
+  for (auto& [id, other] : lives_) Prerequisites(other);  // it may have been waited for
   std::vector<ReportArgs> late;
   Same(life, "Resume", RulesOf(life).Continue(node, force, &late), ReasonOf(answer));
   if (force && answer) VoidLost(life);
@@ -389,12 +379,12 @@ void Model::Continue(Life& life, const std::string& node, bool force, const Resu
 }
 
 void Model::Skip(const std::string& id, const std::string& node, const Result<Ok>& answer) {
-  Life* life = Touch(id, "Skip", answer);
+  Life* life = Find(id, "Skip", ReasonOf(answer));
   if (life) Same(*life, "Skip", RulesOf(*life).Skip(node), ReasonOf(answer));
 }
 
 void Model::Cancel(const std::string& id, CancelMode mode, const Result<Ok>& answer) {
-  Life* life = Touch(id, "Cancel", answer);
+  Life* life = Find(id, "Cancel", ReasonOf(answer));
   const auto plan = lives_.find(id);
   if (answer && plan != lives_.end() && plan->second.opaque && !plan->second.Stopped()) {
     plan->second.cancel_requested = true;
@@ -403,7 +393,7 @@ void Model::Cancel(const std::string& id, CancelMode mode, const Result<Ok>& ans
 }
 
 void Model::Settle(const std::string& id, const Result<Ok>& answer) {
-  if (!id.empty()) (void)Touch(id, "Settle", answer);
+  if (!id.empty()) (void)Find(id, "Settle", ReasonOf(answer));
 }
 
 // Who takes a whole visit back takes it also from those whom a crash has made forget.

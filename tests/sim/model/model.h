@@ -4,8 +4,8 @@
 // choice (which tasks a poll gets, a percentile, a jitter) it checks that the choice is allowed,
 // and adopts it. It reads nothing of the server's rules; the rows of instances it only compares.
 //
-// Turns come when they are durable: ../lockstep.h sees to that. A turn is BeginTurn with its records,
-// then what happened in it in order, then EndTurn.
+// Turns come when they are durable: ../lockstep.h sees to that. A turn is BeginTurn with its
+// records, then what happened in it in order, then EndTurn.
 #pragma once
 
 #include <functional>
@@ -31,7 +31,9 @@ class Model {
   // `graphs`: the graph of an instance of a plan as the store has it; null: it has none.
   using Graphs = std::function<std::shared_ptr<const PlanGraph>(const std::string& id)>;
   Model(Duration retention, Graphs graphs)
-      : retention_(retention), graphs_(std::move(graphs)), feed_(retention) {}
+      : retention_(retention),
+        graphs_(std::move(graphs)),
+        feed_(retention, [this](const std::string& what) { Fail(what); }) {}
 
   // From now on the model only follows what the feed tells of instances: limits decide when they
   // begin and are handed out, and those are checked elsewhere.
@@ -50,9 +52,10 @@ class Model {
     Task task;
     uint64_t waiter = 0;
     bool last = false;  // of those that the waiter was given at once
+    bool late = false;  // it was told only once the turn was durable
   };
-  // What was handed out at the end of a pass. `late`: what was told only once the turn was durable,
-  // and so may be of a later pass; what has found its place is taken out.
+  // What was handed out at the end of a pass. `late`: what may be of a later pass, too; what has
+  // found its place is taken out.
   void Serve(std::vector<Served> served, std::vector<Served>* late);
   // A pass is over: nothing that is due is left, and nobody waits for work that is there.
   // `served`: all that was handed out up to now has found its place.
@@ -122,8 +125,7 @@ class Model {
   };
   struct Waiter {
     Wish wish;
-    size_t capacity = 0;  // of a stream
-    size_t max = 0;       // of a poll
+    size_t room = 0;  // for tasks: of a stream at once, of a poll for all time
     bool stream = false;
     bool draining = false;
     bool blind = false;  // it holds work that the model does not follow
@@ -148,15 +150,15 @@ class Model {
   std::optional<Move> LeftBehind(const std::string& machine, uint32_t version) const;
 
   // Matching with the feed.
-  void Hear(const std::vector<Event>& events, bool unheard);
   void Expect(bool good, const std::string& what) {
     if (!good) Fail(what);
   }
+  // The kind of the next record of this turn that is not explained yet; kNone: there is none.
+  ChangeKind NextOf(const std::string& id) const;
   void Match(Life& life);
   void Matched(Life& life, const Expected& expected, const Event& event);
   std::string Difference(Life& life, const Expected& expected, const Event& event) const;
   bool Explain(Life& life);
-  void ExplainAll();
   void Follow(Life& life);  // of an opaque one
   void Overdue(const Life& life);
 
@@ -167,6 +169,7 @@ class Model {
   void FollowPlan(Life& life, const Event& event);
   bool Planned(const Life& life);
   void Tried(Life& life, const Event& event);
+  void CheckClash(const Life& life, const std::string& note);
   void CheckStep(const Task& task, Life& life);
   void Patched(Life& life, const std::string& node, const std::string& params);
 
@@ -175,15 +178,12 @@ class Model {
   static Reason ReasonOf(const Result<T>& answer) {
     return answer ? Reason::kNone : answer.error().reason;
   }
-  template <typename T>
-  Life* Touch(const std::string& id, const char* call, const Result<T>& answer) {
-    return Find(id, call, ReasonOf(answer));
-  }
   Life* Find(const std::string& id, const std::string& call, Reason reason);
   void MoveOn(Life& life);
   void Continue(Life& life, const std::string& node, bool force, const Result<Ok>& answer);
   Reason WhyNot(const StartArgs& start,
                 const std::map<std::string, const StartArgs*>& earlier) const;
+  void StartAgain(Life& life, const StartArgs& args, const Result<Started>& answer);
   void StartDue(Life& life);
   void Prerequisites(Life& life);
   void VoidLost(const Life& life);
@@ -221,8 +221,8 @@ class Model {
   void NoteGivenBack(ClaimId claim);
   void CheckBreaker(const Event& event);
   void CheckOpenBreakers();
-  bool Fits(const Served& served, const Waiter& waiter) const;
-  bool ServeOne(const Served& served, bool late);
+  bool Fits(const Served& served, const Waiter& waiter);
+  bool ServeOne(const Served& served);
 
   Life LifeOf(const Row& row) const;
   void Adopt(const Rows& rows, const std::set<std::string>& unknown);

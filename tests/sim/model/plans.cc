@@ -3,7 +3,6 @@
 // says before it is held, a patch reaches each task to come, outputs come in the order of their
 // list, and a child's id is nobody else's.
 #include <algorithm>
-#include <cmath>
 
 #include "fsm/base/json.h"
 #include "tests/sim/model/model.h"
@@ -113,12 +112,10 @@ void Model::Tried(Life& life, const Event& event) {
   const bool fatal = event.note.find("for good") != std::string::npos;
   if (!held) {
     const size_t said = event.note.find("again in ");
-    double wait =
-        static_cast<double>(retry.delay.initial.count()) * std::pow(retry.delay.factor, tries - 1);
-    wait = std::min(wait, static_cast<double>(retry.delay.max.count())) * (1 - retry.delay.jitter);
-    if (said != std::string::npos) wait = std::stod(event.note.substr(said + 9));
+    Duration wait = MachineRules::SpanOf(retry.delay, tries).first;
+    if (said != std::string::npos) wait = Duration(std::stoll(event.note.substr(said + 9)));
     reached_ = std::max(reached_, event.time);
-    life.not_before[event.visit] = After(event.time, Duration(static_cast<int64_t>(wait)));
+    life.not_before[event.visit] = After(event.time, wait);
   }
   Expect(held == (tries >= retry.limit || !again || fatal),
          home + " of " + life.id + (held ? " is held" : " is tried again") + " after " +
@@ -126,9 +123,12 @@ void Model::Tried(Life& life, const Event& event) {
 }
 
 void Model::FollowPlan(Life& life, const Event& event) {
+  life.version = event.version;
   switch (event.kind) {
     case ChangeKind::kScheduled:
     case ChangeKind::kStarted:
+      life.state = InstanceState::kRunning;
+      [[fallthrough]];
     case ChangeKind::kUpgraded:
       life.graph.reset();
       life.tries.clear();
@@ -136,6 +136,7 @@ void Model::FollowPlan(Life& life, const Event& event) {
       life.polled.clear();
       break;
     case ChangeKind::kClaimed: {
+      NoteAttempt(life.machine, {{}, event.time, true, true});
       const auto from = life.not_before.find(event.visit);
       if (from == life.not_before.end()) break;
       // A time that has come has come, also when the clock goes back behind it.
@@ -154,25 +155,24 @@ void Model::FollowPlan(Life& life, const Event& event) {
         life.cancel_requested = false;
       }
       if (event.note == "its parent goes on" || life.Stopped()) life.tries.clear();
+      if (life.Stopped()) life.result = InstanceResult::kPending;
+      if (life.Stopped()) life.state = InstanceState::kRunning;
       break;
     case ChangeKind::kWoken:
       if (event.transition == "poll") life.polled.insert(event.visit);
       break;
-    case ChangeKind::kTransitioned: {
+    case ChangeKind::kTransitioned:
       if (event.transition == "planned") life.graph.reset();
       if (event.visit != 0 || event.left_visit != 0) Tried(life, event);
-      const size_t clash = event.note.find("instance '");
-      if (event.note.find("exists already") == std::string::npos || clash == std::string::npos) {
-        break;
-      }
-      const std::string id =
-          event.note.substr(clash + 10, event.note.find('\'', clash + 10) - clash - 10);
-      // The generator's clash is i0.
-      Expect(clients_.contains(id) || id == "i0" || unheard_,
-             life.id + " cannot start its child " + id + ", and nobody else has taken that id");
+      CheckClash(life, event.note);
       break;
-    }
     case ChangeKind::kFinished:
+      life.state = InstanceState::kStopped;
+      life.ended_at = event.time;
+      for (size_t i = 0; i <= static_cast<size_t>(InstanceResult::kAborted); ++i) {
+        const auto result = static_cast<InstanceResult>(i);
+        if (event.note.starts_with(Name(result))) life.result = result;
+      }
       Expect(!life.cancel_requested || life.result == InstanceResult::kCancelled,
              life.id + " was cancelled, and ends with " + std::string(Name(life.result)));
       life.cancel_requested = life.paused = false;
@@ -180,6 +180,15 @@ void Model::FollowPlan(Life& life, const Event& event) {
     default:
       break;
   }
+}
+
+// An id that a child was to have is somebody's: a client's, or i0, the generator's clash.
+void Model::CheckClash(const Life& life, const std::string& note) {
+  const size_t clash = note.find("instance '");
+  if (note.find("exists already") == std::string::npos || clash == std::string::npos) return;
+  const std::string id = note.substr(clash + 10, note.find('\'', clash + 10) - clash - 10);
+  Expect(clients_.contains(id) || id == "i0" || unheard_,
+         life.id + " cannot start its child " + id + ", and nobody else has taken that id");
 }
 
 void Model::CheckStep(const Task& task, Life& life) {

@@ -6,10 +6,6 @@
 namespace dfsmr::model {
 namespace {
 
-constexpr Duration kSlack = std::chrono::milliseconds(10);  // an engine's clock runs ahead of ours
-
-bool IsDryRun(const Event& event) { return event.about && event.about->dry_run; }
-
 std::string Text(const Event& event) {
   return "kind " + std::to_string(static_cast<int>(event.kind)) + " of " + event.instance + " v" +
          std::to_string(event.version) + " " + event.prev_node + " -" + event.transition + "-> " +
@@ -30,20 +26,12 @@ bool SameSample(const Life& life, const Lasted& expected, const Event& event,
 
 }  // namespace
 
-// The model knows nothing of dry runs, and misses nothing.
-void Model::Hear(const std::vector<Event>& events, bool unheard) {
-  feed_.Tell(events, unheard);
-  Expect(feed_.problem().empty(), feed_.problem());
-  std::vector<Event> real;
-  std::ranges::remove_copy_if(events, std::back_inserter(real), IsDryRun);
-  durations_.Learn(real);
-}
-
 void Model::BeginTurn(const std::vector<Event>& events) {
   ++turn_;
   touched_.clear();
   claimed_now_.clear();
-  Hear(events, /*unheard=*/false);
+  feed_.Tell(events, /*unheard=*/false);
+  durations_.Learn(events);
   for (const Event& event : events) {
     if (IsDryRun(event)) continue;
     if (event.kind == ChangeKind::kBreakerOpened) open_breakers_.insert(event.machine);
@@ -111,6 +99,12 @@ void Model::Matched(Life& life, const Expected& expected, const Event& event) {
   }
 }
 
+ChangeKind Model::NextOf(const std::string& id) const {
+  const auto queue = queues_.find(id);
+  return queue == queues_.end() || queue->second.empty() ? ChangeKind::kNone
+                                                         : queue->second.front().kind;
+}
+
 // As far as both go.
 void Model::Match(Life& life) {
   auto& queue = queues_[life.id];
@@ -128,37 +122,13 @@ void Model::Match(Life& life) {
 
 // By itself --------------------------------------------------------------------------------------
 
-void Model::Work() { ExplainAll(); }
-
-// A plan: only whether it has stopped, and how.
 void Model::Follow(Life& life) {
   auto& queue = queues_[life.id];
-  for (const Event& event : queue) {
-    life.version = event.version;
-    if (event.kind == ChangeKind::kScheduled || event.kind == ChangeKind::kStarted) {
-      life.state = InstanceState::kRunning;
-    }
-    if (event.kind == ChangeKind::kFinished) {
-      life.state = InstanceState::kStopped;
-      life.ended_at = event.time;
-      for (size_t i = 0; i <= static_cast<size_t>(InstanceResult::kAborted); ++i) {
-        const auto result = static_cast<InstanceResult>(i);
-        if (event.note.starts_with(Name(result))) life.result = result;
-      }
-    }
-    if (event.kind == ChangeKind::kClaimed) {
-      NoteAttempt(life.machine, {{}, event.time, true, true});
-    }
-    FollowPlan(life, event);
-    if (event.kind == ChangeKind::kResumed && life.Stopped()) {
-      life.state = InstanceState::kRunning;
-      life.result = InstanceResult::kPending;
-    }
-  }
+  for (const Event& event : queue) FollowPlan(life, event);
   queue.clear();
 }
 
-void Model::ExplainAll() {
+void Model::Work() {
   bool more = true;
   while (more && problem_.empty()) {  // one thing may lead to another, of another instance
     more = false;
@@ -167,7 +137,7 @@ void Model::ExplainAll() {
       if (queue.empty() || known == lives_.end()) continue;  // its start comes later in this turn
       const size_t before = queue.size();
       if (known->second.opaque) Follow(known->second);
-      while (problem_.empty() && !known->second.opaque && Explain(known->second)) {
+      while (!known->second.opaque && Explain(known->second)) {
       }
       more = more || queue.size() < before;
     }
@@ -178,11 +148,10 @@ void Model::ExplainAll() {
 // contract allows it by now. False: there is none, or it comes later in this turn.
 bool Model::Explain(Life& life) {
   Match(life);
-  auto& queue = queues_[life.id];
-  if (queue.empty()) return false;
+  const auto& queue = queues_[life.id];
+  if (queue.empty() || !problem_.empty()) return false;
   const Event event = queue.front();
   if (event.time >= until_ && until_ > now_) return false;
-  const auto at = life.stands.find(event.visit);
   switch (event.kind) {
     case ChangeKind::kUpgraded:
     case ChangeKind::kAborted:
@@ -191,19 +160,20 @@ bool Model::Explain(Life& life) {
       MoveOn(life);
       return true;
     case ChangeKind::kTimedOut: {
-      if (at == life.stands.end()) return false;
-      for (Claimed& claim : at->second.claims) {
+      Stand* const at = life.At(event.visit);
+      if (!at) return false;
+      for (Claimed& claim : at->claims) {
         if (!claim.Live() || claim.attempt != event.attempt) continue;
         if (claim.deadline > now_ + kSlack) return false;
-        RulesOf(life).TimeOut(at->second, claim);
+        RulesOf(life).TimeOut(*at, claim);
         return true;
       }
       return false;
     }
     case ChangeKind::kTransitioned: {
-      const auto left = life.stands.find(event.left_visit);
-      if (left == life.stands.end() || event.answer) return false;
-      Stand& stand = left->second;
+      Stand* const left = life.At(event.left_visit);
+      if (!left || event.answer) return false;
+      Stand& stand = *left;
       if (RulesOf(life).IsWork(stand)) {
         if (event.error_kind != "unclaimed" || life.state != InstanceState::kRunning) return false;
         RulesOf(life).MakeReady(stand, now_ + kSlack);
@@ -251,12 +221,11 @@ void Model::Overdue(const Life& life) {
 
 void Model::EndPass(bool served) {
   for (auto& [id, life] : lives_) {
+    if (life.opaque) continue;
     for (auto& [visit, stand] : life.stands) {
-      if (!life.opaque && stand.latest <= now_) RulesOf(life).MakeReady(stand, now_);
+      if (stand.latest <= now_) RulesOf(life).MakeReady(stand, now_);
     }
-  }
-  for (const auto& [id, life] : lives_) {
-    if (!life.opaque) Overdue(life);
+    Overdue(life);
   }
   if (served) CheckWaiters();
   CheckOpenBreakers();
@@ -270,21 +239,19 @@ void Model::EndTurn() {
     life.opaque = true;
     life.machine = queue.front().machine;
   }
-  ExplainAll();
-  for (auto& [id, life] : lives_) {
-    if (!life.opaque && !life.Stopped() && !life.after.empty()) Prerequisites(life);
-  }
+  Work();
+  for (auto& [id, life] : lives_) Prerequisites(life);
   until_ = kNever;
-  ExplainAll();
+  Work();
   for (auto& [id, queue] : queues_) {
     // Handed out to somebody who was not told, as its stream was closed meanwhile; or in a pass
     // that cannot be told from what they were told. It was ready, and that is all that the model
     // knows.
     if (!queue.empty() && queue.front().kind == ChangeKind::kClaimed) {
       Life& life = lives_.at(id);
-      const auto at = life.stands.find(queue.front().visit);
-      life.adopt = at != life.stands.end() && at->second.state == TokenState::kReady &&
-                   at->second.attempts + 1 == queue.front().attempt;
+      const Stand* const at = life.At(queue.front().visit);
+      life.adopt = at && at->state == TokenState::kReady &&
+                   at->attempts + 1 == queue.front().attempt;
       if (life.adopt) queue.clear();
     }
     Expect(queue.empty(),
@@ -298,11 +265,8 @@ void Model::EndTurn() {
     }
   }
   feed_.EndTurn();
-  Expect(feed_.problem().empty(), feed_.problem());
-  for (const Event& event : breakers_) CheckBreaker(event);
-  breakers_.clear();
-  for (const std::string& machine : closed_now_) open_breakers_.erase(machine);
-  closed_now_.clear();
+  for (const Event& event : std::exchange(breakers_, {})) CheckBreaker(event);
+  for (const std::string& machine : std::exchange(closed_now_, {})) open_breakers_.erase(machine);
 }
 
 }  // namespace dfsmr::model

@@ -127,9 +127,16 @@ TEST_CASE("a partition is taken from nobody and from the dead, and given by its 
   CHECK(*roster->Give(0, given.held.epoch, "b", "a"));
   cluster.Silence("a", 11);
   REQUIRE(*roster->Bury("a"));
-  const auto taken = roster->Take(Look(*roster, "b").parts.at(0), "b");
+  const PartRow dead = Look(*roster, "b").parts.at(0);
+  const auto taken = roster->Take(dead, "b");
   REQUIRE(taken->has_value());
   CHECK((*taken)->epoch == given.held.epoch + 2);
+  CHECK_FALSE(roster->Take(dead, "b")->has_value());
+  const PartRow own = Look(*roster, "b").parts.at(0);
+  REQUIRE(roster->Take(own, "b")->has_value());
+  CHECK_FALSE(roster->Take(own, "b")->has_value());  // it has another epoch by now
+  CHECK_FALSE(*roster->Give(0, own.held.epoch, "b", "a"));
+  CHECK(Look(*roster, "b").parts.at(0).owner == "b");
 }
 
 TEST_CASE("who was buried writes no more, and its heir has all that it wrote") {

@@ -47,6 +47,15 @@ TEST_CASE("changes are taken up again where the connection was lost") {
   CHECK(server.watched[1].after() == "2");
 }
 
+TEST_CASE("a transition is sent with its reason") {
+  FakeServer server;
+  const Outcome moved = Dcli(
+      {"transition", "c-1", "ok", "--reason", "by hand", "--server", server.address, "-o", "name"});
+  CHECK(moved.status == 0);
+  REQUIRE(server.reports.size() == 1);
+  CHECK(server.reports[0].reason() == "by hand");
+}
+
 TEST_CASE("changes up to now end with the cursor to go on from") {
   FakeServer server;
   server.streams.push_back({.messages = {Message("5", v1::Change::CLAIMED)}});

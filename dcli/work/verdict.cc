@@ -238,6 +238,13 @@ std::string Take(const Said& said, Verdict* verdict) {
   return "";
 }
 
+// What went wrong before is not the report's, unless it reports an error.
+void ForgetOther(const Verdict& base, Verdict* told) {
+  if (told->transition == "error") return;
+  if (told->error == base.error) told->error.clear();
+  if (told->error_kind == base.error_kind) told->error_kind.clear();
+}
+
 }  // namespace
 
 bool operator==(const StartCall& a, const StartCall& b) {
@@ -281,7 +288,9 @@ Verdict VerdictOf(int status, std::string_view out, std::string_view err,
   }
   const std::string_view last = LastLine(out);
   if (!IsJsonObject(last)) return verdict;
-  return VerdictTold(last, std::move(verdict), "the last line of the command's output");
+  Verdict told = VerdictTold(last, verdict, "the last line of the command's output");
+  ForgetOther(verdict, &told);
+  return told;
 }
 
 Verdict VerdictTold(std::string_view object, Verdict base, std::string_view what) {
@@ -327,10 +336,7 @@ Verdict VerdictOf(const Ending& ending) {
   if (told.error.starts_with(std::string(what) + " is no report: ")) {
     told.error_kind = "output";
   }
-  if (told.transition != "error") {  // what went wrong before is not this report's
-    if (told.error == base.error) told.error.clear();
-    if (told.error_kind == base.error_kind) told.error_kind.clear();
-  }
+  ForgetOther(base, &told);
   return told;
 }
 

@@ -90,6 +90,7 @@ v1::DefineResponse ReplyOf(const Parsed& parsed) {
   if (parsed.ok()) {
     for (const Machine& definition : parsed.definitions) {
       v1::Defined* defined = reply.add_defined();
+      defined->set_kind(std::string(KindName(definition.defined_as)));
       defined->set_id(definition.id);
       defined->set_upgrade_strategy(std::string(Name(definition.upgrade_strategy)));
     }

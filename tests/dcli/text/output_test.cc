@@ -113,6 +113,8 @@ TEST_CASE("where an instance stands is said in a few words") {
   add("c", v1::Token::CLAIMED);
   add("d", v1::Token::CLAIMED);
   CHECK(StandingText(instance) == "success, a (ready), b (held), 2 more");
+  instance.set_token_count(10'050);  // of which five are shown
+  CHECK(StandingText(instance) == "success, a (ready), b (held), 10047 more");
 }
 
 }  // namespace dfsmr::cli

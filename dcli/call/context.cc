@@ -72,6 +72,7 @@ Result<Ok> Context::Apply(const Globals& globals) {
   if (!wanted) return wanted.error();
   const auto timeout = ParseDuration(globals.timeout);
   if (!timeout) return timeout.error();
+  if (globals.server.empty()) return BadUsage("--server is empty: it takes HOST:PORT");
   format = *wanted;
   name_space = globals.name_space;
   look = LookOf(STDOUT_FILENO, globals.no_color);

@@ -9,6 +9,7 @@
 #include "dcli/commands/sources.h"
 #include "dcli/commands/wait.h"
 #include "dcli/system/signals.h"
+#include "dcli/text/json.h"
 #include "dcli/text/values.h"
 #include "dcli/view/describe.h"
 
@@ -85,7 +86,11 @@ Result<Ok> SetDryRun(const StartOptions& options, v1::StartRequest* request) {
                       ": expected NODE=TRANSITION, or NODE=JSON such as "
                       "check={\"transition\":\"bad\",\"times\":1}");
     }
-    (*request->mutable_dry_answers())[answer.substr(0, equals)] = answer.substr(equals + 1);
+    const std::string value = answer.substr(equals + 1);
+    if (value.starts_with('{') && !IsJsonObject(value)) {
+      return BadUsage("--answer " + answer + ": what is behind the '=' is not JSON");
+    }
+    (*request->mutable_dry_answers())[answer.substr(0, equals)] = value;
   }
   return Ok{};
 }

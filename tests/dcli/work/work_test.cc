@@ -122,6 +122,14 @@ TEST_CASE("choices by conditions are one transition") {
   CHECK(server.reports[0].transition() == "next");
 }
 
+TEST_CASE("a command that is there and cannot be run is not called missing") {
+  FakeServer server;
+  const TemporaryFile file("no program");
+  const Outcome ended = Dcli({"work", "--server", server.address, "--", file.path});
+  CHECK(ended.status == 2);
+  CHECK(ended.err.starts_with("dcli: cannot run " + file.path + ": it is not executable\n"));
+}
+
 TEST_CASE("what a node cannot take is given back, and ends the work") {
   FakeServer server;
   server.legal = {"left", "right"};

@@ -537,7 +537,8 @@ int CommandLine::Parse(std::vector<std::string> words, const CommandShape* comma
   }
   const auto applied = context_.Apply(globals_);
   if (!applied) return context_.FailUsage(applied.error());
-  return run_();
+  const int status = run_();
+  return status == kSucceeded && context_.incomplete ? kRefused : status;
 }
 
 int CommandLine::Run(std::vector<std::string> words) {

@@ -257,7 +257,14 @@ std::string TaskJson(const v1::Task& task) {
   rest.clear_node_params();
   rest.clear_event_data();
   rest.clear_checkpoint();
-  std::vector<Member> members = Members(JsonOf(rest));
+  auto json = JsonOf(rest);
+  if (!json) {  // times beyond all calendars are as good as none
+    rest.clear_deadline();
+    rest.clear_begin_by();
+    rest.clear_run_timeout();
+    json = JsonOf(rest);
+  }
+  std::vector<Member> members = Members(*json);
   const auto add = [&](const char* key, const std::string& params) {
     // On one line: a line break in JSON can only stand between tokens.
     std::string line = params.empty() || !IsJsonObject(params) ? "{}" : params;

@@ -80,6 +80,19 @@ TEST_CASE("names of changes are what they are about") {
   CHECK(ended.out == "limit:queue\n");
 }
 
+TEST_CASE("a time that JSON cannot say is an error and not the end") {
+  FakeServer server;
+  server.instance.set_id("c-1");
+  server.instance.add_tokens()->mutable_available_at()->set_seconds(1'001'795'835'319);
+  for (const char* format : {"json", "yaml"}) {
+    const Outcome shown = Dcli({"show", "c-1", "--server", server.address, "-o", format});
+    CHECK(shown.status == 1);
+    CHECK(shown.out == "");
+    CHECK(shown.err.starts_with("dcli: the reply has no JSON form: "));
+  }
+  CHECK(Dcli({"show", "c-1", "--server", server.address}).status == 0);
+}
+
 TEST_CASE("an instance and a file are drawn, told or named, as -o says") {
   FakeServer server;
   server.instance.set_id("c-1");

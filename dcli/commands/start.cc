@@ -58,6 +58,9 @@ Result<Ok> SetSubject(const StartOptions& options, v1::StartRequest* request) {
   if (sources->size() != 1)
     return BadUsage("--flow takes one file, and " + options.flow + " is many");
   if (sources->front().text.empty()) return BadUsage(options.flow + " is empty: it holds no flow");
+  if (const auto wrong = Unsendable(sources->front()); !wrong.empty()) {
+    return BadUsage(Format(wrong.front()));
+  }
   request->set_flow(sources->front().text);
   return Ok{};
 }

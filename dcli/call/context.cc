@@ -72,6 +72,7 @@ Result<Ok> Context::Apply(const Globals& globals) {
   if (!wanted) return wanted.error();
   const auto timeout = ParseDuration(globals.timeout);
   if (!timeout) return timeout.error();
+  if (globals.server.empty()) return BadUsage("--server is empty: it takes HOST:PORT");
   format = *wanted;
   name_space = globals.name_space;
   look = LookOf(STDOUT_FILENO, globals.no_color);
@@ -83,12 +84,15 @@ Result<Ok> Context::Apply(const Globals& globals) {
 }
 
 bool Context::Print(const google::protobuf::Message& message) {
-  if (format == OutputFormat::kJson) {
-    out << JsonOf(message) << '\n';
-  } else if (format == OutputFormat::kYaml) {
-    out << YamlOf(JsonOf(message));
+  if (format != OutputFormat::kJson && format != OutputFormat::kYaml) return false;
+  const auto json = JsonOf(message);
+  if (!json) {
+    incomplete = true;
+    Fail(kRefused, json.error().message, "-o table shows it");
+  } else if (format == OutputFormat::kJson) {
+    out << *json << '\n';
   } else {
-    return false;
+    out << YamlOf(*json);
   }
   return true;
 }

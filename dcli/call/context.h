@@ -46,9 +46,10 @@ class Context {
   std::string name_space;
   std::string command;  // for hints: "start"
   std::unique_ptr<Client> client;
+  bool incomplete = false;  // something could not be written as -o says: no success
 
   // Writes `message` as JSON or YAML, if -o says so, and returns true. False: the caller prints it
-  // for people.
+  // for people. What has no such form is said on standard error, and `incomplete` is set.
   bool Print(const google::protobuf::Message& message);
   // The same for one of several messages: YAML documents are separated.
   bool PrintOne(const google::protobuf::Message& message);

@@ -28,7 +28,8 @@ Result<v1::ChangesRequest> RequestOf(const Context& context, const ChangesOption
 void PrintOne(Context& context, const v1::Change& change) {
   if (context.PrintOne(change)) return;
   if (context.names()) {
-    context.out << (change.instance().empty() ? change.machine() : change.instance()) << '\n';
+    const std::string& of = change.machine().empty() ? change.cause() : change.machine();
+    context.out << Escaped(change.instance().empty() ? of : change.instance()) << '\n';
   } else {
     PrintChange(context.out, change, context.look);
   }

@@ -142,6 +142,7 @@ int Transition(Context& context, const TransitionOptions& options) {
   request.set_node(options.node);
   request.set_output(*output);
   request.set_client(UserName());
+  request.set_reason(options.bulk.reason);
   const auto failure = AddFailure(options, &request);
   if (!failure) return context.FailUsage(failure.error());
   const auto waiting = AddWaiting(options, &request);

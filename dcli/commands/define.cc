@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <deque>
+#include <set>
 
 #include "dcli/commands/commands.h"
 #include "dcli/commands/sources.h"
 #include "dcli/text/text.h"
+#include "fsm/base/limits.h"
 #include "fsm/plan/graph.h"
 #include "fsm/when/schedule.h"
 #include "fsm/yaml/definitions.h"
@@ -90,6 +93,7 @@ v1::DefineResponse ReplyOf(const Parsed& parsed) {
   if (parsed.ok()) {
     for (const Machine& definition : parsed.definitions) {
       v1::Defined* defined = reply.add_defined();
+      defined->set_kind(std::string(KindName(definition.defined_as)));
       defined->set_id(definition.id);
       defined->set_upgrade_strategy(std::string(Name(definition.upgrade_strategy)));
     }
@@ -189,51 +193,175 @@ int Summary(Context& context, const Refusals& refusals, size_t all, const char* 
                       refusals.lines);
 }
 
+void TellLeftOut(Context& context, const std::vector<std::string>& left_out) {
+  for (const std::string& one : left_out) context.Note("left out " + one);
+}
+
+// Machines, plans and actions share one set of names, each other kind has its own.
+std::string NameOfDefined(std::string_view kind, const std::string& id) {
+  const bool definition = kind == "machine" || kind == "plan" || kind == "action";
+  return (definition ? "" : std::string(kind)) + " " + id;
+}
+
+// What a source would define, by those names.
+std::set<std::string> NamesOf(const Source& source) {
+  std::set<std::string> names;
+  const std::vector<Source> alone = {source};
+  const std::vector<Compiled> compiled = CompileSources(alone, Now());
+  for (const Machine& machine : compiled[0].definitions) {
+    names.insert(NameOfDefined(KindName(machine.defined_as), machine.id));
+  }
+  for (const Document& document : compiled[0].documents) {
+    names.insert(NameOfDefined(Name(document.kind()), document.name));
+  }
+  return names;
+}
+
+bool Overlap(const std::set<std::string>& a, const std::set<std::string>& b) {
+  return std::ranges::any_of(a, [&b](const std::string& name) { return b.contains(name); });
+}
+
+// The part of a reply that is about `source`, which was sent with others behind it.
+v1::DefineResponse PartOf(const v1::DefineResponse& reply, const Source& source,
+                          const std::set<std::string>& names) {
+  const auto lines = std::ranges::count(source.text, '\n') + 1;
+  v1::DefineResponse part;
+  for (const v1::Defined& defined : reply.defined()) {
+    if (names.contains(NameOfDefined(defined.kind(), defined.id()))) *part.add_defined() = defined;
+  }
+  for (const v1::Diagnostic& diagnostic : reply.diagnostics()) {
+    if (diagnostic.line() <= lines) *part.add_diagnostics() = diagnostic;
+  }
+  return part;
+}
+
+// A text that may follow another document.
+std::string Following(const std::string& text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  const size_t begin = text.starts_with(kByteOrderMark) ? kByteOrderMark.size() : 0;
+  return "\n---\n" + text.substr(begin);
+}
+
+// Defines the sources of one call, in any order: a file may extend or plan what a later file
+// defines. So a refused file goes to the end of the line, and is tried again for as long as another
+// file has been accepted since. A dry run, in which nothing is defined, sends those that were
+// accepted along.
+class Definer {
+ public:
+  Definer(Context& context, const std::vector<Source>& sources, bool dry_run)
+      : context_(context), only_(sources.size() == 1), dry_run_(dry_run), all_(sources.size()) {
+    for (const Source& source : sources) {
+      const std::vector<Diagnostic> wrong = Unsendable(source);
+      if (wrong.empty()) open_.push_back(&source);
+      if (!wrong.empty()) ++unsendable_.files;
+      for (const Diagnostic& diagnostic : wrong) unsendable_.lines += LineOf(diagnostic);
+    }
+    refusals_ = unsendable_;
+  }
+
+  int Run() {
+    size_t refused = 0;  // files at the end of the line, refused since the last one was accepted
+    while (open_.size() > refused) {
+      const Source& source = *open_.front();
+      open_.pop_front();
+      const auto reply = Send(source);
+      if (reply) {
+        refused = 0;
+        refusals_ = unsendable_;
+        Accept(source, *reply);
+      } else if (reply.error().code == Code::kInvalidArgument) {
+        Add(reply.error(), &refusals_);
+        open_.push_back(&source);
+        ++refused;
+      } else {
+        return Stop(reply.error());
+      }
+    }
+    for (const Source* source : warned_) {
+      auto reply = Beside(*source);
+      if (!reply) reply = context_.client->Define(RequestOf(context_, *source, true));
+      if (!reply) return Stop(reply.error());
+      PrintWarnings(context_, *reply);
+    }
+    if (dry_run_) context_.Note("a dry run: nothing was defined");
+    return Summary(context_, refusals_, all_, "refused");
+  }
+
+ private:
+  struct Accepted {
+    const Source* source;
+    std::set<std::string> names;
+  };
+
+  Result<v1::DefineResponse> Send(const Source& source) {
+    auto alone = context_.client->Define(RequestOf(context_, source, dry_run_));
+    const bool refused = !alone && alone.error().code == Code::kInvalidArgument;
+    if (!refused || accepted_.empty()) return alone;
+    auto beside = Beside(source);
+    return beside ? beside : alone;
+  }
+
+  // What would be said of a source with all others defined.
+  Result<v1::DefineResponse> Beside(const Source& source) {
+    const std::set<std::string> names = NamesOf(source);
+    Source joined = source;
+    for (const Accepted& other : accepted_) {
+      const bool own = other.source == &source || Overlap(other.names, names);
+      if (!own) joined.text += Following(other.source->text);
+    }
+    const bool fits = joined.text.size() <= limits::kSource;
+    const auto reply =
+        context_.client->Define(RequestOf(context_, fits ? joined : source, true));
+    if (!reply) return reply.error();
+    return PartOf(*reply, source, names);
+  }
+
+  void Accept(const Source& source, const v1::DefineResponse& reply) {
+    if (dry_run_ && !only_) {
+      Accepted accepted{&source, NamesOf(source)};
+      std::erase_if(accepted_, [&accepted](const Accepted& other) {
+        return Overlap(other.names, accepted.names);
+      });
+      accepted_.push_back(std::move(accepted));
+    }
+    // A warning may be gone once a later file is defined: warnings are asked for again at the end.
+    if (only_) PrintWarnings(context_, reply);
+    if (!only_ && reply.diagnostics_size() > 0) warned_.push_back(&source);
+    PrintReply(context_, reply, only_, !dry_run_);
+  }
+
+  int Stop(const Error& error) {
+    context_.out.flush();
+    context_.err << refusals_.lines;
+    return context_.Fail(error);
+  }
+
+  Context& context_;
+  const bool only_;
+  const bool dry_run_;
+  const size_t all_;
+  std::deque<const Source*> open_;
+  std::vector<const Source*> warned_;
+  std::vector<Accepted> accepted_;  // of a dry run
+  Refusals unsendable_;
+  Refusals refusals_;  // with those
+};
+
 }  // namespace
 
 int Define(Context& context, const DefineOptions& options) {
-  const auto sources = ReadSources(options.sources);
+  std::vector<std::string> left_out;
+  const auto sources = ReadSources(options.sources, &left_out);
   if (!sources) return context.FailUsage(sources.error());
-  Refusals refusals;
-  // A file may extend or plan what a later file defines. So a refused file goes to the end of the
-  // line, and is tried again for as long as another file has been accepted since.
-  std::deque<const Source*> open;
-  for (const Source& source : *sources) open.push_back(&source);
-  // A warning may be gone once a later file is defined: warnings are asked for again at the end.
-  std::vector<const Source*> warned;
-  size_t refused = 0;  // files at the end of the line, refused since the last one was accepted
-  while (open.size() > refused) {
-    const Source& source = *open.front();
-    open.pop_front();
-    const auto reply = context.client->Define(RequestOf(context, source, options.dry_run));
-    if (!reply && reply.error().code == Code::kInvalidArgument) {
-      Add(reply.error(), &refusals);
-      open.push_back(&source);
-      ++refused;
-      continue;
-    }
-    if (!reply) return context.Fail(reply.error());
-    if (!options.dry_run) {
-      refused = 0;
-      refusals = Refusals();
-    }
-    const bool final = sources->size() == 1 || options.dry_run;
-    if (final) PrintWarnings(context, *reply);
-    if (!final && reply->diagnostics_size() > 0) warned.push_back(&source);
-    PrintReply(context, *reply, sources->size() == 1, !options.dry_run);
-  }
-  for (const Source* source : warned) {
-    const auto reply = context.client->Define(RequestOf(context, *source, true));
-    if (!reply) return context.Fail(reply.error());
-    PrintWarnings(context, *reply);
-  }
-  if (options.dry_run) context.Note("a dry run: nothing was defined");
-  return Summary(context, refusals, sources->size(), "refused");
+  TellLeftOut(context, left_out);
+  return Definer(context, *sources, options.dry_run).Run();
 }
 
 int CheckSources(Context& context, const DefineOptions& options) {
-  const auto sources = ReadSources(options.sources);
+  std::vector<std::string> left_out;
+  const auto sources = ReadSources(options.sources, &left_out);
   if (!sources) return context.FailUsage(sources.error());
+  TellLeftOut(context, left_out);
   Refusals refusals;
   const std::vector<Compiled> compiled = CompileSources(*sources, Now());
   for (size_t i = 0; i < sources->size(); ++i) {

@@ -62,6 +62,11 @@ int DrawMachine(Context& context, const v1::Machine& machine, const GraphOptions
 }
 
 int DrawDefinition(Context& context, const Machine& machine, const GraphOptions& options) {
+  if (context.names()) {
+    context.out << Escaped(machine.id) << '\n';
+    return kSucceeded;
+  }
+  if (context.Print(WireOf(machine))) return kSucceeded;
   if (options.flow) return DrawMachine(context, WireOf(machine), options);
   return PrintDrawing(context, DrawingOf(machine), options.format);
 }
@@ -137,6 +142,10 @@ int DrawInstance(Context& context, const GraphOptions& options) {
   }
   if (!instance) return context.Fail(instance.error());
   if (context.Print(*instance)) return kSucceeded;
+  if (context.names()) {
+    context.out << Escaped(instance->id()) << '\n';
+    return kSucceeded;
+  }
   if (options.flow) return DrawSteps(context, *instance, options);
   if (instance->nodes_size() == 0) {
     const auto machine = GetMachine(context, instance->machine(), instance->version());

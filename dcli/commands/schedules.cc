@@ -142,6 +142,9 @@ int PreviewNext(Context& context, const SchedulesOptions& options) {
     if (!sources) return context.FailUsage(sources.error());
     if (sources->size() != 1)
       return context.FailUsage(BadUsage("next takes one file, or a schedule"));
+    if (const auto wrong = Unsendable(sources->front()); !wrong.empty()) {
+      return context.FailUsage(BadUsage(Format(wrong.front())));
+    }
     request.set_source(sources->front().text);
   } else {
     request.set_name(subject);

@@ -5,9 +5,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
+#include <iterator>
 #include <sstream>
 
+#include "dcli/text/text.h"
+#include "fsm/base/limits.h"
+#include "fsm/base/names.h"
 #include "fsm/plan/library.h"
 #include "fsm/when/check.h"
 #include "fsm/yaml/places.h"
@@ -29,7 +34,7 @@ Result<Source> ReadFile(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   if (file.bad()) return Unreadable(path, std::strerror(errno));
-  return Source{path, text.str()};
+  return Source{InvalidUtf8(path) ? Escaped(path) : path, text.str()};
 }
 
 Source ReadStandardInput() {
@@ -38,41 +43,76 @@ Source ReadStandardInput() {
   return {"stdin", text.str()};
 }
 
-// What an agent reads lies beside the documents whose work it does, and holds none; nor does a
-// package's manifest.
-bool IsOfAgents(const fs::path& file) {
-  return file.stem() == "workers" || file.filename() == "package.yaml";
+// Whether the file's first document is a map with all these keys.
+bool HasKeys(const fs::path& file, std::initializer_list<std::string_view> keys) {
+  const auto source = ReadFile(file.string());
+  if (!source) return false;
+  Reporter ignored("");
+  const YamlTree tree = ReadYaml(source->text, &ignored, OnEmpty::kAccept);
+  const YamlNode* root = tree.documents.empty() ? nullptr : tree.documents.front().root;
+  if (root == nullptr || !root->IsMap()) return false;
+  return std::ranges::all_of(
+      keys, [root](std::string_view key) { return root->Find(key) != nullptr; });
 }
 
-// A package's documents mean something in their package: `dcli package check` reads them.
-bool IsPackage(const fs::path& folder) {
-  std::error_code ignored;
-  return fs::exists(folder / "package.yaml", ignored);
+bool IsManifest(const fs::path& file) {
+  return file.filename() == "package.yaml" && HasKeys(file, {"package"});
 }
 
-Result<std::vector<std::string>> YamlFilesUnder(const std::string& folder) {
+// What an agent reads lies beside the documents whose work it does, and holds none.
+bool IsOfWorkers(const fs::path& file) {
+  return file.stem() == "workers" && HasKeys(file, {"workers"});
+}
+
+// What is found in a folder.
+struct FoundFiles {
   std::vector<std::string> files;
+  std::vector<std::string> left_out;  // a line for each
+};
+
+void Add(const fs::path& path, bool folder, FoundFiles* to) {
+  const std::string name = Escaped(path.string());
+  const fs::path extension = path.extension();
+  if (folder) {
+    to->left_out.push_back(name + ": a package, which dcli package check reads");
+  } else if (extension != ".yaml" && extension != ".yml") {
+    return;
+  } else if (IsManifest(path)) {
+    to->left_out.push_back(name + ": the manifest of a package");
+  } else if (IsOfWorkers(path)) {
+    to->left_out.push_back(name + ": what workers run, for dcli agent");
+  } else {
+    to->files.push_back(path.string());
+  }
+}
+
+Result<FoundFiles> YamlFilesUnder(const std::string& folder) {
+  FoundFiles found;
   std::error_code error;
   fs::recursive_directory_iterator entry(folder, error);
   for (const fs::recursive_directory_iterator end; !error && entry != end; entry.increment(error)) {
-    const fs::path extension = entry->path().extension();
     std::error_code ignored;
-    if (entry->is_directory(ignored) && IsPackage(entry->path())) {
-      entry.disable_recursion_pending();
-    }
-    const bool yaml = extension == ".yaml" || extension == ".yml";
-    if (!yaml || entry->is_directory(ignored) || IsOfAgents(entry->path())) continue;
-    files.push_back(entry->path().string());
+    const bool is_folder = entry->is_directory(ignored);
+    // A package's documents mean something in their package only.
+    const bool package = is_folder && IsManifest(entry->path() / "package.yaml");
+    if (package) entry.disable_recursion_pending();
+    if (package || !is_folder) Add(entry->path(), is_folder, &found);
   }
   if (error) return Unreadable(folder, error.message());
-  if (files.empty()) return Unreadable(folder, "there is no *.yaml or *.yml in it");
-  std::sort(files.begin(), files.end());
-  return files;
+  if (found.files.empty()) {
+    const std::string rest = Join(found.left_out, "; ");
+    return Unreadable(folder, "there is no *.yaml or *.yml in it" +
+                                  (rest.empty() ? "" : " but what is left out: " + rest));
+  }
+  std::sort(found.files.begin(), found.files.end());
+  std::sort(found.left_out.begin(), found.left_out.end());
+  return found;
 }
 
 }  // namespace
 
-Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths) {
+Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths,
+                                        std::vector<std::string>* left_out) {
   std::vector<Source> sources;
   for (const std::string& path : paths) {
     if (path == "-") {
@@ -84,7 +124,8 @@ Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths) {
     if (fs::is_directory(path, ignored)) {
       auto found = YamlFilesUnder(path);
       if (!found) return found.error();
-      files = *found;
+      files = found->files;
+      if (left_out != nullptr) std::ranges::copy(found->left_out, std::back_inserter(*left_out));
     }
     for (const std::string& file : files) {
       auto source = ReadFile(file);
@@ -93,6 +134,12 @@ Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths) {
     }
   }
   return sources;
+}
+
+std::vector<Diagnostic> Unsendable(const Source& source) {
+  const bool small = source.text.size() <= limits::kSource;
+  if (small && !InvalidUtf8(source.text)) return {};
+  return ParseDefinitions(source.text, source.name).diagnostics;
 }
 
 namespace {

@@ -18,8 +18,14 @@ struct Source {
 };
 
 // Files as they are, folders with every *.yaml and *.yml under them in the order of their names,
-// "-" for standard input. Fails when anything cannot be read, or when a folder has none.
-Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths);
+// "-" for standard input. Fails when anything cannot be read, or when a folder has none. What lies
+// in a folder and holds no documents of ours (what workers run, packages) is left out: `left_out`
+// gets a line for each.
+Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths,
+                                        std::vector<std::string>* left_out = nullptr);
+
+// Why a source cannot even be sent: it is not UTF-8, or too large. Empty for all others.
+std::vector<Diagnostic> Unsendable(const Source& source);
 
 // The definitions of a file, with everything that is wrong with it; `compiled` holds the nodes of
 // its plans and actions, null for machines.

@@ -9,6 +9,7 @@
 #include "dcli/commands/sources.h"
 #include "dcli/commands/wait.h"
 #include "dcli/system/signals.h"
+#include "dcli/text/json.h"
 #include "dcli/text/values.h"
 #include "dcli/view/describe.h"
 
@@ -57,6 +58,9 @@ Result<Ok> SetSubject(const StartOptions& options, v1::StartRequest* request) {
   if (sources->size() != 1)
     return BadUsage("--flow takes one file, and " + options.flow + " is many");
   if (sources->front().text.empty()) return BadUsage(options.flow + " is empty: it holds no flow");
+  if (const auto wrong = Unsendable(sources->front()); !wrong.empty()) {
+    return BadUsage(Format(wrong.front()));
+  }
   request->set_flow(sources->front().text);
   return Ok{};
 }
@@ -85,7 +89,11 @@ Result<Ok> SetDryRun(const StartOptions& options, v1::StartRequest* request) {
                       ": expected NODE=TRANSITION, or NODE=JSON such as "
                       "check={\"transition\":\"bad\",\"times\":1}");
     }
-    (*request->mutable_dry_answers())[answer.substr(0, equals)] = answer.substr(equals + 1);
+    const std::string value = answer.substr(equals + 1);
+    if (value.starts_with('{') && !IsJsonObject(value)) {
+      return BadUsage("--answer " + answer + ": what is behind the '=' is not JSON");
+    }
+    (*request->mutable_dry_answers())[answer.substr(0, equals)] = value;
   }
   return Ok{};
 }

@@ -2,14 +2,33 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "dcli/commands/schedules.h"
 #include "dcli/commands/triggers.h"
 #include "dcli/line/command_line.h"
 #include "dcli/line/completion.h"
 #include "dcli/text/text.h"
+#include "fsm/base/names.h"
 
 namespace dfsmr::cli {
+namespace {
+
+// What is wrong with a word: what is sent must be UTF-8. A file may have any name; the words after
+// "--" are another command's.
+std::optional<std::string> WrongWord(const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    if (!InvalidUtf8(word)) continue;
+    std::error_code ignored;
+    if (std::filesystem::exists(word, ignored)) continue;
+    return "\"" + Escaped(word) + "\" is not UTF-8";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 void CommandLine::AddGlobals() {
   const auto from_environment = [](const char* name, std::string* to) {
@@ -133,7 +152,7 @@ void CommandLine::AddReadingCommands() {
       .Flag("--dry-run", &instances->dry_run, "with dry runs")
       .Flag("--limit", "N", &instances->limit, "at most so many (default 100; 0: all)")
       .Flag("--order", "ORDER", &instances->order,
-            "id (default), changed or started; with '-' in front the latest first")
+            "id (default); or changed, started, and with '-' in front the latest first")
       .Example("instances --machine crawler --state paused")
       .Example("instances machine:crawler is:held changed:-1h.. --order=-changed");
 
@@ -483,13 +502,29 @@ int CommandLine::BadUsage(const CLI::ParseError& error, const std::vector<std::s
   }
   const std::vector<std::string> extra = app_.remaining(true);
   if (!extra.empty()) {
-    return context_.Fail(kBadUsage, command->name + " does not take \"" + extra.front() + "\"");
+    const std::string word = Unmarked(extra.front());
+    return context_.Fail(kBadUsage, command->name + " does not take \"" + word + "\"");
   }
   return context_.Fail(kBadUsage, command->name + ": " + error.what());
 }
 
+// Marks the words that are arguments: neither flags nor their values.
+std::vector<std::string> CommandLine::MarkArguments(std::vector<std::string> words,
+                                                    const CommandShape* command) const {
+  bool flags = true;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--") flags = false;
+    const bool is_flag = flags && words[i].size() > 1 && words[i].starts_with('-');
+    if (!is_flag) words[i] = Marked(words[i]);
+    const FlagShape* flag = is_flag ? FlagOf(grammar_, command, words[i]) : nullptr;
+    if (flag != nullptr && ValueIsNext(*flag, words[i])) ++i;
+  }
+  return words;
+}
+
 int CommandLine::Parse(std::vector<std::string> words, const CommandShape* command) {
-  std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
+  const std::vector<std::string> marked = MarkArguments(words, command);
+  std::vector<std::string> reversed(marked.rbegin(), marked.rend());  // as CLI11 wants them
   try {
     app_.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
@@ -502,7 +537,8 @@ int CommandLine::Parse(std::vector<std::string> words, const CommandShape* comma
   }
   const auto applied = context_.Apply(globals_);
   if (!applied) return context_.FailUsage(applied.error());
-  return run_();
+  const int status = run_();
+  return status == kSucceeded && context_.incomplete ? kRefused : status;
 }
 
 int CommandLine::Run(std::vector<std::string> words) {
@@ -518,14 +554,16 @@ int CommandLine::Run(std::vector<std::string> words) {
              context_.out);
     return kSucceeded;
   }
-  if (name == "help") {
-    return Help(*place + 1 < words.size() ? grammar_.Find(words[*place + 1]) : nullptr);
-  }
-  const CommandShape* command = grammar_.Find(name);
+  if (const auto wrong = WrongWord(words)) return context_.Fail(kBadUsage, *wrong);
+  const bool general = *place + 1 == words.size() || words[*place + 1].starts_with('-');
+  if (name == "help" && general) return Help(nullptr);
+  const std::string& wanted = name == "help" ? words[*place + 1] : name;
+  const CommandShape* command = grammar_.Find(wanted);
   if (command == nullptr) {
-    return context_.Fail(kBadUsage, "there is no command \"" + name + "\"" +
-                                        DidYouMean(name, grammar_.CommandNames()));
+    return context_.Fail(kBadUsage, "there is no command \"" + wanted + "\"" +
+                                        DidYouMean(wanted, grammar_.CommandNames()));
   }
+  if (name == "help") return Help(command);
   context_.command = name;
   if (name == "work") TakeWorkCommand(&words);
   return Parse(std::move(words), command);

@@ -14,6 +14,16 @@
 
 namespace dfsmr::cli {
 
+// CLI11 takes an argument in brackets for a list and splits it at its commas. A mark in front, which
+// is no text, keeps it whole while it is parsed.
+inline constexpr char kMark = '\x01';
+inline std::string Marked(const std::string& word) {
+  return word.starts_with('[') || word.starts_with(kMark) ? kMark + word : word;
+}
+inline std::string Unmarked(const std::string& word) {
+  return word.starts_with(kMark) ? word.substr(1) : word;
+}
+
 // Adds flags and arguments of one command, each both to the parser and to the grammar.
 class Row {
  public:
@@ -37,12 +47,12 @@ class Row {
   }
   // Arguments in their order; `word` says what completion offers there.
   Row& Argument(const char* name, Word word, std::string* to, bool required = true) {
-    app_->add_option(name, *to)->required(required);
+    app_->add_option(name, *to)->required(required)->transform(Unmarked);
     shape_->places.push_back(word);
     return *this;
   }
   Row& Arguments(const char* name, Word word, std::vector<std::string>* to, bool required) {
-    app_->add_option(name, *to)->required(required);
+    app_->add_option(name, *to)->required(required)->transform(Unmarked);
     shape_->places.push_back(word);
     return *this;
   }
@@ -129,6 +139,8 @@ class CommandLine {
 
   std::optional<size_t> FindCommand(const std::vector<std::string>& words) const;
   void TakeWorkCommand(std::vector<std::string>* words);
+  std::vector<std::string> MarkArguments(std::vector<std::string> words,
+                                         const CommandShape* command) const;
   int Parse(std::vector<std::string> words, const CommandShape* command);
   int BadUsage(const CLI::ParseError& error, const std::vector<std::string>& words,
                const CommandShape* command);

@@ -133,11 +133,12 @@ void Description::Print(std::ostream& out, const Look& look) const {
   }
 }
 
-std::string JsonOf(const google::protobuf::Message& message) {
+Result<std::string> JsonOf(const google::protobuf::Message& message) {
   std::string json;
   const auto status = google::protobuf::util::MessageToJsonString(message, &json);
-  Check(status.ok(), "a reply that has no JSON form");
-  return json;
+  if (status.ok()) return json;
+  return Error{Code::kInternal, Reason::kNone,
+               "the reply has no JSON form: " + std::string(status.message())};
 }
 
 }  // namespace dfsmr::cli

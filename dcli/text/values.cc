@@ -82,7 +82,8 @@ Result<Timestamp> ParseTime(std::string_view text, Timestamp now) {
     return now + *duration;
   }
   google::protobuf::Timestamp time;
-  if (google::protobuf::util::TimeUtil::FromString(std::string(text), &time)) {
+  // RFC 3339 allows small letters.
+  if (google::protobuf::util::TimeUtil::FromString(Upper(text), &time)) {
     return FromProto(time);
   }
   return BadUsage("\"" + std::string(text) +

@@ -1,5 +1,6 @@
 #include "dcli/view/describe.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -51,7 +52,9 @@ std::string StandingText(const v1::Instance& instance) {
     const bool done = token.state() == v1::Token::DONE;
     if (done && token.node() == kEndOfPlan) continue;
     if (places.size() == kTokensShown) {
-      places.push_back(std::to_string(instance.tokens_size() - kTokensShown) + " more");
+      const uint64_t all =  // shown or not
+          std::max<uint64_t>(instance.token_count(), static_cast<uint64_t>(instance.tokens_size()));
+      places.push_back(std::to_string(all - kTokensShown) + " more");
       break;
     }
     places.push_back(done ? token.node() : PlaceText(token));

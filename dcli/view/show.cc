@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kMostOutputs = 20;  // of a plan's steps
 constexpr int kMostClaims = 20;
+constexpr size_t kMostPlaces = 3;    // of a plan's steps that wait
 constexpr size_t kMostHints = 3;  // steps named under "Next"
 
 std::string ProgressText(const v1::Instance& instance) {
@@ -76,6 +77,22 @@ void AddPlace(const v1::Token& token, Description* text) {
   if (!token.why().empty()) text->Add("Waits at " + Escaped(token.node()), Escaped(token.why()));
 }
 
+// The same of all its tokens. Of a plan's steps, which are shown below, only the first ones: they
+// may be thousands that wait for one worker.
+void AddPlaces(const Context& context, const v1::Instance& instance, Description* text) {
+  const bool all = context.wide() || instance.steps_size() == 0;
+  size_t count = 0;
+  for (const v1::Token& token : instance.tokens()) {
+    const bool ready = token.state() == v1::Token::READY;
+    const bool waits = token.waits_for_size() > 0 || (ready && !token.why().empty());
+    if (waits && ++count > kMostPlaces && !all) continue;
+    for (const v1::Wait& wait : token.waits_for()) AddWait(wait, token.node(), context.look, text);
+    AddPlace(token, text);
+  }
+  if (count <= kMostPlaces || all) return;
+  text->Add("Waits at", std::to_string(count - kMostPlaces) + " more: -o wide shows them");
+}
+
 // How it is being cancelled, or was, and whether it can go on.
 void AddCancel(const v1::Instance& instance, const Look& look, Description* text) {
   const bool stopped = instance.state() == v1::Instance::STOPPED;
@@ -117,10 +134,7 @@ void PrintHead(Context& context, const v1::Instance& instance) {
   AddHeld(instance, &text);
   AddCancel(instance, look, &text);
   for (const v1::Wait& wait : instance.waits_for()) AddWait(wait, "", look, &text);
-  for (const v1::Token& token : instance.tokens()) {
-    for (const v1::Wait& wait : token.waits_for()) AddWait(wait, token.node(), look, &text);
-    AddPlace(token, &text);
-  }
+  AddPlaces(context, instance, &text);
   text.Add("Starts at", When(instance.start_at(), look));
   text.Add("Not after", When(instance.start_before(), look));
   text.Add("Started", When(instance.start_time(), look));

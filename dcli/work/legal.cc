@@ -38,7 +38,9 @@ Result<std::vector<std::string>> LegalTransitions(Client& client, const v1::Task
   std::vector<std::string> legal;
   if (node == nullptr) return legal;
   for (const v1::Edge& edge : node->transitions()) {
-    if (!edge.transition().starts_with("dfsmr.")) legal.push_back(edge.transition());
+    const std::string& name = edge.transition();
+    const bool choice = !legal.empty() && legal.back() == name;  // by conditions: one transition
+    if (!choice && !name.starts_with("dfsmr.")) legal.push_back(name);
   }
   return legal;
 }

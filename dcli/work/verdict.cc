@@ -238,6 +238,13 @@ std::string Take(const Said& said, Verdict* verdict) {
   return "";
 }
 
+// What went wrong before is not the report's, unless it reports an error.
+void ForgetOther(const Verdict& base, Verdict* told) {
+  if (told->transition == "error") return;
+  if (told->error == base.error) told->error.clear();
+  if (told->error_kind == base.error_kind) told->error_kind.clear();
+}
+
 }  // namespace
 
 bool operator==(const StartCall& a, const StartCall& b) {
@@ -250,7 +257,14 @@ std::string TaskJson(const v1::Task& task) {
   rest.clear_node_params();
   rest.clear_event_data();
   rest.clear_checkpoint();
-  std::vector<Member> members = Members(JsonOf(rest));
+  auto json = JsonOf(rest);
+  if (!json) {  // times beyond all calendars are as good as none
+    rest.clear_deadline();
+    rest.clear_begin_by();
+    rest.clear_run_timeout();
+    json = JsonOf(rest);
+  }
+  std::vector<Member> members = Members(*json);
   const auto add = [&](const char* key, const std::string& params) {
     // On one line: a line break in JSON can only stand between tokens.
     std::string line = params.empty() || !IsJsonObject(params) ? "{}" : params;
@@ -281,7 +295,9 @@ Verdict VerdictOf(int status, std::string_view out, std::string_view err,
   }
   const std::string_view last = LastLine(out);
   if (!IsJsonObject(last)) return verdict;
-  return VerdictTold(last, std::move(verdict), "the last line of the command's output");
+  Verdict told = VerdictTold(last, verdict, "the last line of the command's output");
+  ForgetOther(verdict, &told);
+  return told;
 }
 
 Verdict VerdictTold(std::string_view object, Verdict base, std::string_view what) {
@@ -327,10 +343,7 @@ Verdict VerdictOf(const Ending& ending) {
   if (told.error.starts_with(std::string(what) + " is no report: ")) {
     told.error_kind = "output";
   }
-  if (told.transition != "error") {  // what went wrong before is not this report's
-    if (told.error == base.error) told.error.clear();
-    if (told.error_kind == base.error_kind) told.error_kind.clear();
-  }
+  ForgetOther(base, &told);
   return told;
 }
 

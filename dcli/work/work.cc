@@ -1,4 +1,5 @@
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -66,6 +67,13 @@ void Lane(Shift& shift, const TaskCommand& command, const v1::ReadyRequest& requ
   }
 }
 
+// Of a program that IsOnPath does not find.
+std::string WhyNot(const std::string& program) {
+  const bool there =
+      program.find('/') != std::string::npos && access(program.c_str(), F_OK) == 0;
+  return program + (there ? ": it is not executable" : ": not found");
+}
+
 // NAME=COMMAND.
 Result<Ok> AddMiddleware(const std::string& pair, TaskCommand* to) {
   const size_t equals = pair.find('=');
@@ -75,15 +83,14 @@ Result<Ok> AddMiddleware(const std::string& pair, TaskCommand* to) {
   const std::string line = pair.substr(equals + 1);
   const size_t first = std::min(line.find_first_not_of(' '), line.size());
   const std::string program = line.substr(first, line.find(' ', first) - first);
-  if (!IsOnPath(program)) return BadUsage("cannot run the middleware " + program + ": not found");
+  if (!IsOnPath(program)) return BadUsage("cannot run the middleware " + WhyNot(program));
   to->middleware[pair.substr(0, equals)] = line;
   return Ok{};
 }
 
 Result<TaskCommand> TaskCommandOf(const WorkOptions& options) {
   if (options.command.empty()) return BadUsage("there is no command: put it after \"--\"");
-  if (!IsOnPath(options.command[0]))
-    return BadUsage("cannot run " + options.command[0] + ": not found");
+  if (!IsOnPath(options.command[0])) return BadUsage("cannot run " + WhyNot(options.command[0]));
   if (options.jobs < 1 || options.jobs > kMostJobs)
     return BadUsage("--jobs must be from 1 to 1000");
   for (const std::string& word : options.capabilities) {

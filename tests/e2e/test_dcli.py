@@ -174,6 +174,60 @@ def test_define_dry_run_changes_nothing(dcli, space, folder):
     assert not space.machines().machines
 
 
+def test_a_dry_run_takes_what_define_takes(dcli, space, tmp_path):
+    (tmp_path / "a.yaml").write_text("plan: outer\nflow: [{step: s, plan: inner}]\n")
+    (tmp_path / "b.yaml").write_text("plan: inner\nflow: [{step: t, action: x}]\n")
+    (tmp_path / "c.yaml").write_text("plan: other\nflow: [{step: s, plan: nowhere}]\n")
+    dry = dcli("define", tmp_path, "--dry-run")
+    check_failure(dry, 1, "1 file of 3", "c.yaml:2:24: ", "nowhere", "a.yaml:", "b.yaml:1:")
+    assert sorted(lines(dry.stdout)) == ["plan inner  v1  new", "plan outer  v1  new"]
+    assert "a.yaml:2:24" not in dry.stderr
+    assert not space.machines().machines
+    (tmp_path / "c.yaml").unlink()
+    assert dcli.ok("define", tmp_path, "--dry-run").count("new") == 2
+    assert dcli.ok("define", tmp_path).count("new") == 2
+
+
+def test_define_names_files_that_cannot_be_sent_and_goes_on(dcli, space, tmp_path):
+    (tmp_path / "a.yaml").write_text(JOB)
+    (tmp_path / "b.yaml").write_bytes("id: b\ndescription: Prüfung\n".encode("latin-1"))
+    (tmp_path / "c.yaml").write_text("# " + "x" * 5_000_000)
+    (tmp_path / "d.yaml").write_text(PAIR)
+    check_failure(dcli("define", tmp_path), 1, "2 files of 4 refused",
+                  "b.yaml:2:16: .: not UTF-8", "c.yaml:1:1: .: the source has 5000002 bytes")
+    assert {m.id for m in space.machines().machines} == {"job", "pair"}
+    check_failure(dcli("start", "--flow", tmp_path / "b.yaml"), 2, "b.yaml:2:16: .: not UTF-8")
+
+
+def test_a_file_may_have_any_name(dcli, space, tmp_path):
+    path = os.fsencode(tmp_path) + b"/gr\xfc\xdfe.yaml"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(JOB)
+    dcli.ok("check", os.fsdecode(path))
+    dcli.ok("define", os.fsdecode(path))
+    assert {m.id for m in space.machines().machines} == {"job"}
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(BROKEN)
+    check_failure(dcli("define", tmp_path), 1, "gr\\xfc\\xdfe.yaml:3:", "nowhere")
+
+
+def test_what_folders_hold_besides_is_left_out_and_said(offline, folder):
+    machines = folder / "machines"
+    done = offline("check", "machines", cwd=folder)
+    assert (done.returncode, len(lines(done.stdout))) == (0, 2)
+    assert done.stderr == ("dcli: left out machines/workers.yaml: what workers run, for dcli "
+                           "agent\n")
+    (machines / "workers.yaml").write_text(ONCE)
+    (machines / "deep" / "package.yaml").write_text("package: p\nversion: 1.0.0\n")
+    done = offline("check", "machines", cwd=folder)
+    assert {line.split()[0] for line in lines(done.stdout)} == {"job", "once"}
+    assert done.stderr == ("dcli: left out machines/deep: a package, which dcli package check "
+                           "reads\n")
+    (machines / "deep" / "package.yaml").write_text(HASTY)
+    assert len(lines(offline.ok("check", "machines", cwd=folder))) == 4
+    check_failure(offline("check", "none", cwd=folder), 2, "none")
+
+
 def test_define_shows_the_errors_of_a_file_by_line(dcli, space, tmp_path):
     (tmp_path / "broken.yaml").write_text(BROKEN)
     check_failure(dcli("define", "broken.yaml", cwd=tmp_path), 1, "broken.yaml:3:", "nowhere")

@@ -162,7 +162,7 @@ TEST_CASE("define says of machines, plans and actions alike what became of them"
   CHECK(Dcli({"define", file.path, "-o", "name", "--server", server.address}).out ==
         "vm.create\ninfra\na\n");
   CHECK(Dcli({"define", file.path, "-o", "json", "--server", server.address}).out ==
-        JsonOf(server.definitions) + '\n');
+        *JsonOf(server.definitions) + '\n');
 }
 
 TEST_CASE("a plan is drawn by its steps, an instance before its planning too") {

@@ -5,6 +5,7 @@
 #include "dcli/call/client.h"
 #include "tests/dcli/dcli.h"
 #include "tests/dcli/fake_server.h"
+#include "tests/dcli/temporary_file.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -45,6 +46,64 @@ TEST_CASE("changes are taken up again where the connection was lost") {
   CHECK(server.watched[0].after() == "");
   CHECK(server.watched[0].follow());
   CHECK(server.watched[1].after() == "2");
+}
+
+TEST_CASE("a transition is sent with its reason") {
+  FakeServer server;
+  const Outcome moved = Dcli(
+      {"transition", "c-1", "ok", "--reason", "by hand", "--server", server.address, "-o", "name"});
+  CHECK(moved.status == 0);
+  REQUIRE(server.reports.size() == 1);
+  CHECK(server.reports[0].reason() == "by hand");
+}
+
+TEST_CASE("arguments in brackets are what they are") {
+  FakeServer server;
+  CHECK(Dcli({"start", "crawler", "[a=b,c=d]", "x:=[1,2]", "--server", server.address}).status == 0);
+  REQUIRE(server.started.size() == 1);
+  CHECK(server.started[0].params() == R"({"[a":"b,c=d]","x":[1,2]})");
+  const Outcome bad = Dcli({"start", "crawler", "[]", "--server", server.address});
+  CHECK(bad.status == 2);
+  CHECK(bad.err.starts_with("dcli: \"[]\" is neither KEY=VALUE nor KEY:=JSON\n"));
+  CHECK(Dcli({"show", "i", "[j]"}).err.starts_with("dcli: show does not take \"[j]\"\n"));
+  CHECK(server.started.size() == 1);
+}
+
+TEST_CASE("names of changes are what they are about") {
+  FakeServer server;
+  v1::ChangesResponse limit;
+  limit.set_cursor("9");
+  limit.add_changes()->set_cause("limit:queue");
+  server.streams.push_back({.messages = {limit}});
+  const Outcome ended =
+      Dcli({"changes", "--no-follow", "--after", "4", "--server", server.address, "-o", "name"});
+  CHECK(ended.out == "limit:queue\n");
+}
+
+TEST_CASE("a time that JSON cannot say is an error and not the end") {
+  FakeServer server;
+  server.instance.set_id("c-1");
+  server.instance.add_tokens()->mutable_available_at()->set_seconds(1'001'795'835'319);
+  for (const char* format : {"json", "yaml"}) {
+    const Outcome shown = Dcli({"show", "c-1", "--server", server.address, "-o", format});
+    CHECK(shown.status == 1);
+    CHECK(shown.out == "");
+    CHECK(shown.err.starts_with("dcli: the reply has no JSON form: "));
+  }
+  CHECK(Dcli({"show", "c-1", "--server", server.address}).status == 0);
+}
+
+TEST_CASE("an instance and a file are drawn, told or named, as -o says") {
+  FakeServer server;
+  server.instance.set_id("c-1");
+  server.instance.set_machine("crawler");
+  CHECK(Dcli({"graph", "c-1", "--server", server.address, "-o", "name"}).out == "c-1\n");
+  const TemporaryFile file(
+      "id: a\nnodes: {s: {start: true, transitions: {ok: e}}, e: {final: true}}\n");
+  CHECK(Dcli({"graph", file.path, "-o", "name"}).out == "a\n");
+  CHECK(Dcli({"graph", file.path, "-o", "json"}).out.starts_with("{\"id\":\"a\""));
+  CHECK(Dcli({"check", file.path, "-o", "json"}).out.find("\"kind\":\"machine\"") !=
+        std::string::npos);
 }
 
 TEST_CASE("changes up to now end with the cursor to go on from") {

@@ -74,6 +74,12 @@ TEST_CASE("bad usage is said on standard error, with a hint and status 2") {
       {"completion", "tcsh"},
       {"check", "/no/such/file"},
       {"define", "/no/such/file"},
+      {"help", "nonsense"},
+      {"machines", "--server", ""},
+      {"show", "\xff"},
+      {"start", "m", "a=\xff"},
+      {"transition", "i", "ok", "--error", "caf\xe9"},
+      {"start", "m", "--dry-run", "--answer", "first={bad"},
   };
   for (const auto& words : kBad) {
     std::string line;
@@ -86,6 +92,12 @@ TEST_CASE("bad usage is said on standard error, with a hint and status 2") {
     CHECK(bad.err.starts_with("dcli: "));
     CHECK(bad.err.find("\nhint: ") != std::string::npos);
   }
+}
+
+TEST_CASE("help is of a command, or of all") {
+  CHECK(Dcli({"help"}).out == Dcli({"--help"}).out);
+  CHECK(Dcli({"help", "start"}).out == Dcli({"start", "--help"}).out);
+  CHECK(Dcli({"help", "strat"}).err.find("did you mean \"start\"?") != std::string::npos);
 }
 
 TEST_CASE("unknown commands and flags come with the nearest known one") {

@@ -69,8 +69,10 @@ TEST_CASE("JSON has the names of the proto3 mapping and no default values") {
   change.set_seq(12);
   change.set_kind(v1::Change::TIMED_OUT);
   change.set_prev_node("crawl");
-  CHECK(JsonOf(change) == R"({"seq":"12","kind":"TIMED_OUT","prevNode":"crawl"})");
-  CHECK(JsonOf(v1::ReadyResponse()) == "{}");
+  CHECK(*JsonOf(change) == R"({"seq":"12","kind":"TIMED_OUT","prevNode":"crawl"})");
+  CHECK(*JsonOf(v1::ReadyResponse()) == "{}");
+  change.mutable_time()->set_seconds(1'001'795'835'319);  // the year 33715
+  CHECK_FALSE(JsonOf(change));
 }
 
 TEST_CASE("formats are known by name") {
@@ -113,6 +115,8 @@ TEST_CASE("where an instance stands is said in a few words") {
   add("c", v1::Token::CLAIMED);
   add("d", v1::Token::CLAIMED);
   CHECK(StandingText(instance) == "success, a (ready), b (held), 2 more");
+  instance.set_token_count(10'050);  // of which five are shown
+  CHECK(StandingText(instance) == "success, a (ready), b (held), 10047 more");
 }
 
 }  // namespace dfsmr::cli

@@ -30,6 +30,7 @@ TEST_CASE("times are RFC 3339 or so long from now") {
   const Timestamp now = FromMicros(1'767'225'600'000'000);  // 2026-01-01
   CHECK(TimeText(*ParseTime("2026-01-31T08:00:00Z", now)) == "2026-01-31T08:00:00.000Z");
   CHECK(TimeText(*ParseTime("2026-01-31T08:00:00.5+02:00", now)) == "2026-01-31T06:00:00.500Z");
+  CHECK(TimeText(*ParseTime("2026-01-31t08:00:00z", now)) == "2026-01-31T08:00:00.000Z");
   CHECK(*ParseTime("+30m", now) == now + minutes(30));
   for (const char* text : {"", "tomorrow", "2026-01-31", "+", "+5", "30m"}) {
     CAPTURE(text);

@@ -43,6 +43,24 @@ TEST_CASE("what is ready is shown with those that have refused it") {
   CHECK_FALSE(Has(Shown(instance), "REFUSED BY"));
 }
 
+TEST_CASE("of a plan's steps that wait the first ones are told, of a machine's nodes all") {
+  v1::Instance instance;
+  instance.set_id("i");
+  for (int i = 0; i < 5; ++i) {
+    v1::Token* token = instance.add_tokens();
+    token->set_node("s." + std::to_string(i));
+    token->set_state(v1::Token::READY);
+    token->set_why("no worker waits for it");
+  }
+  CHECK(Has(Shown(instance), "Waits at s.4"));
+  CHECK_FALSE(Has(Shown(instance), "more"));
+  instance.add_steps()->set_path("s.0");
+  const std::string text = Shown(instance);
+  CHECK(Has(text, "Waits at s.2"));
+  CHECK_FALSE(Has(text, "Waits at s.3"));
+  CHECK(Has(text, "2 more: -o wide shows them"));
+}
+
 TEST_CASE("a claim whose agent is gone is shown as lost") {
   v1::Instance instance;
   instance.set_id("i");

@@ -34,7 +34,9 @@ TEST_CASE("a last line that is a JSON object says otherwise") {
   CHECK(verdict.output == R"({"a": [1]})");
   CHECK(VerdictOf(kExit3, R"({"error": "no disk"})", "log") ==
         Verdict{.transition = "error", .error = "no disk"});
-  CHECK(VerdictOf(kExit3, R"({"transition": "ok"})", "").transition == "ok");
+  CHECK(VerdictOf(kExit3, R"({"transition": "ok"})", "log") ==
+        Verdict{.transition = "ok", .named = true});
+  CHECK(VerdictOf(kExit3, R"({"transition": "ok", "error": "late"})", "log").error == "late");
   CHECK(VerdictOf(kExit0, "{\"params\": null}\r\n", "") == Verdict{.transition = "ok"});
 }
 

@@ -113,6 +113,23 @@ TEST_CASE("a node with one transition takes it on success") {
   CHECK(server.reports[0].transition() == "next");
 }
 
+TEST_CASE("choices by conditions are one transition") {
+  FakeServer server;
+  server.legal = {"next", "next"};
+  server.tasks.push_back(OneTask());
+  CHECK(WorkOnce(server, "true").status == 0);
+  REQUIRE(server.reports.size() == 1);
+  CHECK(server.reports[0].transition() == "next");
+}
+
+TEST_CASE("a command that is there and cannot be run is not called missing") {
+  FakeServer server;
+  const TemporaryFile file("no program");
+  const Outcome ended = Dcli({"work", "--server", server.address, "--", file.path});
+  CHECK(ended.status == 2);
+  CHECK(ended.err.starts_with("dcli: cannot run " + file.path + ": it is not executable\n"));
+}
+
 TEST_CASE("what a node cannot take is given back, and ends the work") {
   FakeServer server;
   server.legal = {"left", "right"};

@@ -53,6 +53,20 @@ void Model::Clock(Timestamp now, Timestamp until) {
 
 // Matching ---------------------------------------------------------------------------------------
 
+// What ends an attempt tells when it began, and nothing else does.
+static bool BeganThen(const Life& life, const Expected& expected, const Event& event) {
+  ClaimId ended;
+  if (event.kind == ChangeKind::kRelinquished) ended = expected.claim;
+  const bool reported = event.kind == ChangeKind::kTransitioned && !event.samples.empty() &&
+                        !event.samples.front().censored;
+  if ((reported || event.kind == ChangeKind::kTimedOut) && !expected.samples.empty()) {
+    ended = expected.samples.front().claim;
+  }
+  if (ended == ClaimId()) return event.begin_time == Timestamp();
+  const auto at = life.claimed_at.find(ended);
+  return at == life.claimed_at.end() || at->second == event.begin_time;
+}
+
 std::string Model::Difference(Life& life, const Expected& expected, const Event& event) const {
   const Event& want = expected.event;
   const bool told = want.kind == ChangeKind::kFinished || want.kind == ChangeKind::kTransitioned;
@@ -64,7 +78,7 @@ std::string Model::Difference(Life& life, const Expected& expected, const Event&
                     want.visit == event.visit && want.attempt == event.attempt &&
                     want.left_visit == event.left_visit && want.answer == event.answer &&
                     expected.client.value_or(event.client) == event.client &&
-                    event.begin_time == Timestamp() && !event.about && !event.package;
+                    BeganThen(life, expected, event) && !event.about && !event.package;
   if (!same || !note || !params)
     return "the feed tells " + Text(event) + " instead of " + Text(want);
   bool samples = expected.samples.size() == event.samples.size();

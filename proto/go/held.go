@@ -12,6 +12,7 @@ import (
 type held struct {
 	loop       *loop
 	at         int // where inHand has it
+	batch      int // the crew's
 	task       Task
 	handler    Handler
 	ctx        taskContext // of its handler

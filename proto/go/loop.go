@@ -20,6 +20,7 @@ const (
 	mostReport  = 4_000_000
 	soonest     = 20 * time.Millisecond // between two extensions of a claim
 	sendAgain   = time.Second           // a report that the server had no room for
+	gatherTime  = time.Millisecond      // that reports wait for those of tasks that came with theirs
 	callTime    = 5 * time.Second       // of a call beside the stream
 	lastMoments = 5 * time.Second       // for the end of a stream that was closed
 )
@@ -49,6 +50,8 @@ type loop struct {
 
 	crew     *crew
 	outcomes []outcome
+	together *time.Timer // when the outcomes of young tasks are not waited for any more
+	gathers  bool        // it is set
 	told     chan told
 	opened   chan *stream
 	over     chan struct{} // closed at the end
@@ -74,6 +77,8 @@ func newLoop(w *Worker) *loop {
 		told: make(chan told), opened: make(chan *stream), over: make(chan struct{}),
 		pause: 100 * time.Millisecond, graceEnd: never, lastEnd: never}
 	l.crew = newCrew(l.handle)
+	l.together = time.NewTimer(time.Hour)
+	unset(l.together)
 	return l
 }
 
@@ -115,9 +120,11 @@ func (l *loop) run(ctx context.Context) error {
 				return err
 			}
 		case <-want:
-			l.finishedSoon()
 			l.stream.send <- l.fill()
 		case <-l.crew.news:
+			l.finishedAll()
+		case <-l.together.C:
+			l.crew.age()
 			l.finishedAll()
 		case news := <-l.told:
 			l.noteNews(news)
@@ -130,13 +137,17 @@ func (l *loop) run(ctx context.Context) error {
 }
 
 func reset(timer *time.Timer, at time.Time) {
+	unset(timer)
+	timer.Reset(time.Until(at))
+}
+
+func unset(timer *time.Timer) {
 	if !timer.Stop() {
 		select {
 		case <-timer.C:
 		default:
 		}
 	}
-	timer.Reset(time.Until(at))
 }
 
 // The time.
@@ -258,6 +269,13 @@ func (l *loop) begin(messages []*v1.Task, now time.Time) {
 		l.forget(h)
 		l.returns = append(l.returns, relinquish(h, "the worker has no handler for it", true))
 	}
+	if len(tasks) == 0 {
+		return
+	}
+	if !l.gathers {
+		l.together.Reset(gatherTime)
+		l.gathers = true
+	}
 	l.crew.add(tasks)
 }
 
@@ -374,9 +392,14 @@ func (l *loop) abort(h *held) {
 // What handlers say.
 
 func (l *loop) finishedAll() {
-	l.outcomes = l.crew.outcomes(l.outcomes)
+	var young bool
+	l.outcomes, young = l.crew.outcomes(l.outcomes)
 	for _, o := range l.outcomes {
 		l.finished(o)
+	}
+	if !young {
+		unset(l.together)
+		l.gathers = false
 	}
 }
 

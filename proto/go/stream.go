@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"runtime"
 	"time"
 
 	"google.golang.org/grpc"
@@ -45,7 +44,7 @@ func (l *loop) open(all context.Context) {
 // dial asks for the clock, which deadlines are told by (not every token may), and opens a stream.
 func (l *loop) dial(all context.Context) *stream {
 	ctx, cancel := context.WithCancel(all)
-	s := &stream{cancel: cancel, want: make(chan struct{}), send: make(chan *request),
+	s := &stream{cancel: cancel, want: make(chan struct{}, 1), send: make(chan *request, 1),
 		heard: make(chan *response)}
 	brief, enough := context.WithTimeout(ctx, callTime)
 	defer enough()
@@ -82,12 +81,17 @@ func (s *stream) write(ctx context.Context, work v1.RunnerService_WorkClient) {
 		case <-ctx.Done():
 			return
 		}
-		request := <-s.send
-		if request == nil {
+		var next *request
+		select {
+		case next = <-s.send:
+		case <-ctx.Done():
+			return
+		}
+		if next == nil {
 			_ = work.CloseSend()
 			return
 		}
-		if work.SendMsg(request) != nil {
+		if work.SendMsg(next) != nil {
 			return // Recv tells why
 		}
 	}
@@ -164,16 +168,6 @@ func (l *loop) broke(err error) error {
 
 func (l *loop) hasNews() bool {
 	return len(l.reports)+len(l.extends)+len(l.returns) > 0 || l.drain || l.closing
-}
-
-// finishedSoon lets handlers that take no time finish, so that one message, and one commit, has them
-// all.
-func (l *loop) finishedSoon() {
-	for known := -1; known < len(l.reports) && len(l.reports) < len(l.held); {
-		known = len(l.reports)
-		runtime.Gosched()
-		l.finishedAll()
-	}
 }
 
 // fill moves as much as a message takes from what is to be sent to what was. nil: the stream closes.

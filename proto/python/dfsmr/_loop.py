@@ -13,12 +13,13 @@ import secrets
 import threading
 import time
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import grpc
 
-from . import errors
+from . import _work_pb2, errors
 from ._channel import Channels
+from ._messages import is_accepted
 from .client import RETRIED
 from .task import Task
 from .v1 import runner_pb2 as v1
@@ -29,7 +30,6 @@ log = logging.getLogger("dfsmr")
 _ITEMS = 900                   # of a message; the server takes 1,000 of each kind
 _BYTES = 3_000_000             # of a message; the server takes 4 MiB
 _LARGEST = 4_000_000           # of a report
-NAME = 1000                    # of a report that is a transition's name and no more
 _SOONEST = 0.02                # seconds between two extensions of a claim
 _TOGETHER = 0.001              # seconds that a report waits for another
 _AGAIN = 1.0                   # seconds until a report that the server had no room for is sent again
@@ -46,7 +46,7 @@ class Held(Task):
     state = "running"
     handler: Any = None
     future: Any = None                      # of an async handler
-    report: Union[None, str, v1.TransitionRequest] = None  # a text: a transition and no more
+    report = b""                            # a TransitionRequest
     finishable = False                      # cancelled, but a report of it counts
     extend_every = 0.0                      # 0: never
     extend_at = 0.0                         # 0: nobody has looked at its deadline yet
@@ -126,13 +126,10 @@ class Loop:
             held.state = "running"
             return True
 
-    def report(self, held: Held, report: Union[str, v1.TransitionRequest]) -> None:
-        """A text is a transition of at most NAME ASCII characters, and no more is to be told."""
-        if not isinstance(report, str):
-            report.instance, report.claim = held.instance, held.key
-            if report.ByteSize() > _LARGEST:
-                log.error("a report of %s has more bytes than a message takes", held.instance)
-                return self.give_back(held, "its report was too large", refused=True)
+    def report(self, held: Held, report: bytes) -> None:
+        if len(report) > _LARGEST:
+            log.error("a report of %s has more bytes than a message takes", held.instance)
+            return self.give_back(held, "its report was too large", refused=True)
         with self._lock:
             if held.state != "running":
                 return
@@ -269,8 +266,12 @@ class Loop:
             with self._lock:
                 self._news = queue.SimpleQueue()
                 self._take_up_again()
-                self._call = call = runner_pb2_grpc.RunnerServiceStub(channel).Work(
-                    self._requests(first, self._news), metadata=self._channels.metadata())
+                work = channel.stream_stream(
+                    "/dfsmr.v1.RunnerService/Work",
+                    request_serializer=_work_pb2.WorkRequest.SerializeToString,
+                    response_deserializer=_work_pb2.WorkResponse.FromString)
+                self._call = call = work(self._requests(first, self._news),
+                                         metadata=self._channels.metadata())
             for response in call:
                 heard = True
                 self._hear(response)
@@ -287,7 +288,7 @@ class Loop:
                 self._news = queue.SimpleQueue()  # the requests of the other one end
         return heard
 
-    def _open(self, channel: grpc.Channel) -> v1.WorkRequest:
+    def _open(self, channel: grpc.Channel) -> _work_pb2.WorkRequest:
         """The first message. Asks for the clock, which deadlines are told by; not all tokens may."""
         metadata = self._channels.metadata()
         try:
@@ -310,7 +311,7 @@ class Loop:
 
         request = self._worker.filter(machine)
         request.session = self._session
-        return v1.WorkRequest(open=request)
+        return _work_pb2.WorkRequest(open=request)
 
     def _take_up_again(self) -> None:
         """On a new stream all that is in hand is extended, and what was not answered sent again."""
@@ -328,8 +329,8 @@ class Loop:
             self._extend(held, now)
         self._drain = self._stopping
 
-    def _requests(self, first: v1.WorkRequest,
-                  news: queue.SimpleQueue[None]) -> Iterator[v1.WorkRequest]:
+    def _requests(self, first: _work_pb2.WorkRequest,
+                  news: queue.SimpleQueue[None]) -> Iterator[_work_pb2.WorkRequest]:
         """What is sent on the stream that `news` is of."""
         with self._lock:
             self._fill(first)
@@ -351,30 +352,26 @@ class Loop:
             with self._lock:
                 if self._news is not news:
                     return
-                request = v1.WorkRequest()
+                request = _work_pb2.WorkRequest()
                 self._fill(request)
             yield request
 
-    def _fill(self, request: v1.WorkRequest) -> None:
+    def _fill(self, request: _work_pb2.WorkRequest) -> None:
         """Moves as much as a message takes from what is to be sent to what was."""
         room, now = _BYTES, time.monotonic()
+        reports: List[bytes] = []
         for _ in range(min(len(self._reports), _ITEMS)):
             held = self._reports.popleft()
             if held.state != "reported":
                 continue
-            report = held.report
-            if isinstance(report, str):
-                request.transitions.add(instance=held.message.instance, claim=held.key,
-                                        transition=report)
-                room -= 2 * NAME
-            elif report is not None:
-                size = report.ByteSize()
-                if size > room and room != _BYTES:
-                    self._reports.appendleft(held)
-                    break
-                request.transitions.append(report)
-                room -= size
+            size = len(held.report)
+            if size > room and room != _BYTES:
+                self._reports.appendleft(held)
+                break
+            room -= size
+            reports.append(held.report)
             self._sent_reports.append(held)
+        request.transitions.extend(reports)
         for _ in range(min(len(self._extends), _ITEMS)):
             held = self._extends[0]
             if held.state != "over":
@@ -395,7 +392,7 @@ class Loop:
 
     # What is heard.
 
-    def _hear(self, response: v1.WorkResponse) -> None:
+    def _hear(self, response: _work_pb2.WorkResponse) -> None:
         now = time.monotonic()
         with self._lock:
             self._answered(response.results, now)
@@ -446,17 +443,17 @@ class Loop:
             self._news.put(None)
         return done
 
-    def _answered(self, results: Sequence[v1.TransitionResult], now: float) -> None:
+    def _answered(self, results: Sequence[bytes], now: float) -> None:
         reported = 0
         for result in results:
             held = self._sent_reports.popleft()
             if held.state != "reported":
                 continue
-            if result.HasField("error"):
-                self._refused(held, result.error, now)
-            else:
+            if is_accepted(result):
                 reported += 1
                 self._forget(held)
+            else:
+                self._refused(held, v1.TransitionResult.FromString(result).error, now)
         if reported:
             self._count("reported", reported)
 
@@ -471,11 +468,10 @@ class Loop:
             self._forget(held)
         else:
             # No such transition: the message lists those that there are.
-            report = held.report
-            name, text = ((report.transition, report.error)
-                          if isinstance(report, v1.TransitionRequest) else (report, ""))
-            log.error("the report %r of %s was refused: %s", name, held.instance, error.message)
-            self.give_back(held, text or error.message, refused=True)
+            report = v1.TransitionRequest.FromString(held.report)
+            log.error("the report %r of %s was refused: %s", report.transition, held.instance,
+                      error.message)
+            self.give_back(held, report.error or error.message, refused=True)
 
     def _extended(self, held: Held, checkpoint: str, waiting: Sequence[Future[None]],
                   item: v1.ExtendResponse.Item, now: float) -> None:

@@ -12,12 +12,12 @@ import signal
 import socket
 import threading
 import traceback
-from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 from . import errors
 from ._channel import Channels
-from ._loop import NAME, Held, Loop
-from ._messages import to_duration
+from ._loop import Held, Loop
+from ._messages import to_duration, transition_report
 from .task import Fail, Result, Retry, Task
 from .v1 import runner_pb2 as v1
 
@@ -255,13 +255,13 @@ class Worker:
                     held = self._ready.popleft()
                 except IndexError:  # another thread was first
                     break
-                if self._ready:
+                if self._ready and not self._waking:
                     self._wake()
                 self._handle(held)
 
     def _handle(self, held: Held) -> None:
         try:
-            report = _report(self._wrapped(held)(held))
+            report = _report(held, self._wrapped(held)(held))
         except BaseException as error:
             self._failed(held, error)
         else:
@@ -278,7 +278,7 @@ class Worker:
             value = self._wrapped(held)(held)
             while inspect.isawaitable(value):
                 value = await value
-            report = _report(value)
+            report = _report(held, value)
         except BaseException as error:
             self._failed(held, error)
         else:
@@ -308,20 +308,22 @@ class Worker:
         else:
             if not isinstance(error, (Retry, Fail)):
                 log.warning("%s failed", where, exc_info=error)
-            self._loop.report(held, self._error_report(error))
+            self._loop.report(held, self._error_report(held, error))
 
-    def _error_report(self, error: BaseException) -> v1.TransitionRequest:
+    def _error_report(self, held: Held, error: BaseException) -> bytes:
         text = str(error) or type(error).__name__
         if self._tracebacks:
             text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        report = v1.TransitionRequest(transition="error", error=text[-16_384:])
+        text = text[-16_384:].encode(errors="replace").decode()
+        report = v1.TransitionRequest(instance=held.instance, claim=held.key, transition="error",
+                                      error=text)
         if isinstance(error, Fail):
             report.fatal, report.error_kind = True, error.kind
         if isinstance(error, Retry):
             report.error_kind = error.kind
             if error.after is not None:
                 report.retry_after.CopyFrom(to_duration(error.after))
-        return report
+        return report.SerializeToString()
 
 
 def _around(middleware: Middleware, call: Handler, task: Task) -> Any:
@@ -333,11 +335,13 @@ def _is_async(handler: Handler) -> bool:
         getattr(handler, "__call__", None))
 
 
-def _report(value: Any) -> Union[str, v1.TransitionRequest]:
-    """A transition's name where that is all; what is longer or not ASCII is none."""
-    if value is None or (isinstance(value, str) and value.isascii() and len(value) <= NAME):
-        return value or "ok"
+def _report(held: Held, value: Any) -> bytes:
+    """A TransitionRequest of what a handler returned."""
+    if value is None or isinstance(value, str):
+        return transition_report(held.message.instance, held.key, value or "ok")
     try:
-        return Result.of(value).report()
+        report = Result.of(value).report()
     except (TypeError, ValueError) as error:
         raise _BadResult(str(error)) from error
+    report.instance, report.claim = held.instance, held.key
+    return report.SerializeToString()

@@ -111,6 +111,7 @@ export class Loop {
   private sentReports: Held[] = [];             // not answered yet
   private sentExtends: { held: Held; checkpoint: string; waiting: Waiter[] }[] = [];
   private stream?: WorkStream;
+  private running = 0;                          // handlers whose tasks are in hand
   private full = false;                         // the stream takes no more for now
   private flushing = false;
   private stopping = false;
@@ -249,11 +250,15 @@ export class Loop {
     this.flushing = true;
     setImmediate(() => {
       this.flushing = false;
-      while (this.stream && !this.full && (this.reports.length > 0 || this.extends.size > 0 || this.returns.length > 0 || this.drain)) {
-        this.full = !this.stream.write(this.fill());
-      }
-      if (this.closing && !this.full) this.stream?.end();
+      this.flush();
     });
+  }
+
+  private flush(): void {
+    while (this.stream && !this.full && (this.reports.length > 0 || this.extends.size > 0 || this.returns.length > 0 || this.drain)) {
+      this.full = !this.stream.write(this.fill());
+    }
+    if (this.closing && !this.full) this.stream?.end();
   }
 
   /** Moves as much as a message takes from what is to be sent to what was. */
@@ -302,6 +307,7 @@ export class Loop {
       this.cancel(held);
     }
     if (response.tasks.length > 0) this.begin(response.tasks);
+    if (this.running === 0) this.flush();  // nothing more is to come
   }
 
   private begin(messages: ReadTask[]): void {
@@ -312,6 +318,7 @@ export class Loop {
     for (const message of messages) {
       const held = new Held(message, now, this.told);
       this.held.add(held);
+      this.running += 1;
       const handler = handlerOf(message);
       if (handler) {
         this.handle(held, handler);
@@ -458,6 +465,7 @@ export class Loop {
       return this.giveBack(held, "its report was too large", true);
     }
     held.state = "reported";
+    this.running -= 1;
     this.reports.push(held);
     this.flushSoon();
   }
@@ -506,6 +514,7 @@ export class Loop {
 
   private forget(held: Held): boolean {
     if (held.state === "over") return false;
+    if (held.state === "running") this.running -= 1;
     held.state = "over";
     this.held.delete(held);
     for (const waiter of held.waiting) waiter.reject(new StaleClaim(`${held.task.instance} is not in hand any more`));

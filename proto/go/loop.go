@@ -4,16 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
-	"io"
 	"math"
-	"runtime"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "dfsmr/v1"
@@ -25,45 +20,12 @@ const (
 	mostReport  = 4_000_000
 	soonest     = 20 * time.Millisecond // between two extensions of a claim
 	sendAgain   = time.Second           // a report that the server had no room for
+	gatherTime  = time.Millisecond      // that reports wait for those of tasks that came with theirs
 	callTime    = 5 * time.Second       // of a call beside the stream
 	lastMoments = 5 * time.Second       // for the end of a stream that was closed
 )
 
 var never = time.Unix(math.MaxInt32, 0)
-
-// held is a claim in hand, until its report is answered or it goes back.
-type held struct {
-	task       *Task
-	cancel     context.CancelFunc
-	cancelled  bool
-	finishable bool // cancelled, but a report of it counts
-	over       bool
-	report     *v1.TransitionRequest // nil: its handler runs
-
-	extendEvery time.Duration // 0: never
-	extendAt    time.Time
-	resendAt    time.Time
-
-	// What the next extension tells, and who waits for its answer.
-	news    v1.ExtendRequest_Item
-	queued  bool
-	waiting []chan error
-}
-
-// sentExtend is an extension that was not answered yet.
-type sentExtend struct {
-	held       *held
-	checkpoint string
-	waiting    []chan error
-}
-
-// outcome is what became of a handler.
-type outcome struct {
-	held   *held
-	report *v1.TransitionRequest
-	bad    error
-	known  string // of a bad result: the transitions of its node
-}
 
 // told is what a handler tells of its progress.
 type told struct {
@@ -72,25 +34,13 @@ type told struct {
 	done chan error
 }
 
-// stream is one Work stream: a goroutine reads it, one sends.
-type stream struct {
-	cancel context.CancelFunc
-	want   chan struct{}         // the sender could take a message
-	send   chan *v1.WorkRequest  // the message; closed: no more
-	heard  chan *v1.WorkResponse // closed: over, and why is in `end`
-	end    error
-
-	offset  time.Duration // the server's clock minus ours
-	virtual bool          // a clock that goes by order only
-}
-
 // loop is the stream of a worker: what came, what goes, and what is in hand. All of it belongs to the
 // goroutine of run; handlers and streams talk to it by channels.
 type loop struct {
 	worker  *Worker
 	session string
 
-	held        map[string]*held
+	held        inHand
 	reports     []*held // to be sent
 	extends     []*held
 	returns     []*v1.RelinquishRequest
@@ -98,10 +48,13 @@ type loop struct {
 	sentReports []*held // not answered yet
 	sentExtends []sentExtend
 
-	done   chan outcome
-	told   chan told
-	opened chan *stream
-	over   chan struct{} // closed at the end
+	crew     *crew
+	outcomes []outcome
+	together *time.Timer // when the outcomes of young tasks are not waited for any more
+	gathers  bool        // it is set
+	told     chan told
+	opened   chan *stream
+	over     chan struct{} // closed at the end
 
 	wake time.Time // when to look at the time again
 
@@ -120,9 +73,13 @@ func newLoop(w *Worker) *loop {
 	if _, err := rand.Read(session); err != nil {
 		panic(err)
 	}
-	return &loop{worker: w, session: hex.EncodeToString(session), held: map[string]*held{},
-		done: make(chan outcome, w.jobs), told: make(chan told), opened: make(chan *stream),
-		over: make(chan struct{}), pause: 100 * time.Millisecond, graceEnd: never, lastEnd: never}
+	l := &loop{worker: w, session: hex.EncodeToString(session),
+		told: make(chan told), opened: make(chan *stream), over: make(chan struct{}),
+		pause: 100 * time.Millisecond, graceEnd: never, lastEnd: never}
+	l.crew = newCrew(l.handle)
+	l.together = time.NewTimer(time.Hour)
+	unset(l.together)
+	return l
 }
 
 func (l *loop) run(ctx context.Context) error {
@@ -139,7 +96,7 @@ func (l *loop) run(ctx context.Context) error {
 			l.wake = l.tend(now)
 			reset(timer, l.wake)
 		}
-		var heard chan *v1.WorkResponse
+		var heard chan *response
 		var want chan struct{}
 		if l.stream != nil {
 			heard = l.stream.heard
@@ -158,15 +115,17 @@ func (l *loop) run(ctx context.Context) error {
 			}
 		case response, ok := <-heard:
 			if ok {
-				l.hear(all, response)
+				l.hear(response)
 			} else if err := l.ended(); err != nil {
 				return err
 			}
 		case <-want:
-			l.finishedSoon()
 			l.stream.send <- l.fill()
-		case o := <-l.done:
-			l.finished(o)
+		case <-l.crew.news:
+			l.finishedAll()
+		case <-l.together.C:
+			l.crew.age()
+			l.finishedAll()
 		case news := <-l.told:
 			l.noteNews(news)
 		case <-timer.C:
@@ -178,13 +137,17 @@ func (l *loop) run(ctx context.Context) error {
 }
 
 func reset(timer *time.Timer, at time.Time) {
+	unset(timer)
+	timer.Reset(time.Until(at))
+}
+
+func unset(timer *time.Timer) {
 	if !timer.Stop() {
 		select {
 		case <-timer.C:
 		default:
 		}
 	}
-	timer.Reset(time.Until(at))
 }
 
 // The time.
@@ -233,9 +196,10 @@ func (l *loop) tend(now time.Time) time.Time {
 
 // giveUp ends the grace.
 func (l *loop) giveUp(now time.Time) {
-	for _, h := range l.held {
+	for i := len(l.held) - 1; i >= 0; i-- {
+		h := l.held[i]
 		l.abort(h)
-		if h.report == nil {
+		if h.report.bytes == nil {
 			l.giveBack(h, "the worker stops", false)
 		}
 	}
@@ -254,227 +218,25 @@ func (l *loop) extend(h *held, now time.Time) {
 	}
 }
 
-// The stream.
-
-func (l *loop) open(all context.Context) {
-	if l.stream != nil || l.opening || l.closing || time.Now().Before(l.openAt) ||
-		(l.stopping && len(l.held) == 0) {
-		return
-	}
-	l.opening = true
-	go func() {
-		s := l.dial(all)
-		select {
-		case l.opened <- s:
-		case <-l.over:
-		}
-	}()
-}
-
-// dial asks for the clock, which deadlines are told by (not every token may), and opens a stream.
-func (l *loop) dial(all context.Context) *stream {
-	ctx, cancel := context.WithCancel(all)
-	s := &stream{cancel: cancel, want: make(chan struct{}), send: make(chan *v1.WorkRequest),
-		heard: make(chan *v1.WorkResponse)}
-	brief, enough := context.WithTimeout(ctx, callTime)
-	defer enough()
-	clock, err := l.worker.client.GetClock(brief, &v1.GetClockRequest{})
-	if err == nil {
-		s.offset, s.virtual = time.Until(clock.Time.AsTime()), clock.IsVirtual
-	} else if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
-		s.end = err
-		return s
-	}
-	open, err := l.worker.filter(ctx)
-	if err != nil {
-		s.end = err
-		return s
-	}
-	open.Session = l.session
-	work, err := l.worker.client.Work(ctx)
-	if err == nil {
-		err = work.Send(&v1.WorkRequest{Open: open})
-	}
-	if err != nil && !errors.Is(err, io.EOF) { // of EOF Recv tells why
-		s.end = err
-		return s
-	}
-	go s.write(ctx, work)
-	go s.read(ctx, work)
-	return s
-}
-
-func (s *stream) write(ctx context.Context, work v1.RunnerService_WorkClient) {
-	for {
-		select {
-		case s.want <- struct{}{}:
-		case <-ctx.Done():
-			return
-		}
-		request := <-s.send
-		if request == nil {
-			_ = work.CloseSend()
-			return
-		}
-		if work.Send(request) != nil {
-			return // Recv tells why
-		}
-	}
-}
-
-func (s *stream) read(ctx context.Context, work v1.RunnerService_WorkClient) {
-	defer s.cancel()
-	defer close(s.heard)
-	for {
-		response, err := work.Recv()
-		if err != nil {
-			s.end = err
-			return
-		}
-		select {
-		case s.heard <- response:
-		case <-ctx.Done():
-			s.end = ctx.Err()
-			return
-		}
-	}
-}
-
-// take takes up a new stream: all in hand is extended, and what was not answered sent again.
-func (l *loop) take(s *stream) error {
-	l.opening = false
-	if s.end != nil {
-		s.cancel()
-		return l.broke(s.end)
-	}
-	l.stream = s
-	for _, h := range l.sentReports {
-		if !h.over && h.report != nil {
-			l.reports = append(l.reports, h)
-		}
-	}
-	for _, e := range l.sentExtends {
-		if e.held.news.Checkpoint == "" {
-			e.held.news.Checkpoint = e.checkpoint
-		}
-		e.held.waiting = append(e.waiting, e.held.waiting...)
-	}
-	l.sentReports, l.sentExtends, l.extends = nil, nil, nil
-	for _, h := range l.held {
-		h.queued = false
-		l.extend(h, time.Now())
-	}
-	l.drain = l.stopping
-	return nil
-}
-
-func (l *loop) ended() error {
-	end := l.stream.end
-	l.stream = nil
-	if errors.Is(end, io.EOF) {
-		end = status.Error(codes.Unavailable, "the server ended the stream")
-	}
-	return l.broke(end)
-}
-
-// broke has the stream opened again, if that is of use.
-func (l *loop) broke(err error) error {
-	if !again(err) {
-		return err
-	}
-	l.at(&l.openAt, time.Now().Add(around(l.pause)))
-	l.pause = longer(l.pause)
-	if !l.stopping || len(l.held) > 0 {
-		l.worker.logger.Info("the stream broke", "error", err)
-		l.worker.count("reconnects", 1)
-	}
-	return nil
-}
-
-func (l *loop) hasNews() bool {
-	return len(l.reports)+len(l.extends)+len(l.returns) > 0 || l.drain || l.closing
-}
-
-// finishedSoon lets handlers that take no time finish, so that one message, and one commit, has them
-// all.
-func (l *loop) finishedSoon() {
-	for known := -1; known < len(l.reports) && len(l.reports) < len(l.held); {
-		known = len(l.reports)
-		runtime.Gosched()
-		for len(l.done) > 0 {
-			l.finished(<-l.done)
-		}
-	}
-}
-
-// fill moves as much as a message takes from what is to be sent to what was. nil: the stream closes.
-func (l *loop) fill() *v1.WorkRequest {
-	request, room := &v1.WorkRequest{Drain: l.drain}, mostBytes
-	l.drain = false
-	for ; len(l.reports) > 0 && len(request.Transitions) < mostItems; l.reports = l.reports[1:] {
-		h := l.reports[0]
-		if h.over || h.report == nil {
-			continue
-		}
-		size := proto.Size(h.report)
-		if size > room && room != mostBytes {
-			break
-		}
-		room -= size
-		request.Transitions = append(request.Transitions, h.report)
-		l.sentReports = append(l.sentReports, h)
-	}
-	for ; len(l.extends) > 0 && len(request.Extends) < mostItems; l.extends = l.extends[1:] {
-		h := l.extends[0]
-		h.queued = false
-		if h.over {
-			continue
-		}
-		if room -= len(h.news.Checkpoint); room < 0 {
-			h.queued = true
-			break
-		}
-		request.Extends = append(request.Extends, &v1.ExtendRequest_Item{Instance: h.task.Instance,
-			Claim: h.task.Claim, Progress: h.news.Progress, Checkpoint: h.news.Checkpoint, Note: h.news.Note})
-		l.sentExtends = append(l.sentExtends, sentExtend{h, h.news.Checkpoint, h.waiting})
-		h.news.Checkpoint, h.waiting = "", nil
-	}
-	returns := len(l.returns)
-	if returns > mostItems {
-		returns = mostItems
-	}
-	request.Relinquishes, l.returns = l.returns[:returns], l.returns[returns:]
-	if l.closing && proto.Size(request) == 0 {
-		return nil
-	}
-	return request
-}
-
 // What is heard.
 
-func (l *loop) hear(all context.Context, response *v1.WorkResponse) {
+func (l *loop) hear(heard *response) {
 	now := time.Now()
 	l.pause = 100 * time.Millisecond
-	for _, result := range response.Results {
-		h := l.sentReports[0]
-		l.sentReports = l.sentReports[1:]
-		l.answered(h, result, now)
-	}
-	for _, item := range response.Extended {
+	l.answered(heard.results, heard.refusals, now)
+	for _, item := range heard.Extended {
 		e := l.sentExtends[0]
 		l.sentExtends = l.sentExtends[1:]
 		l.extended(e, item, now)
 	}
-	for _, claims := range [][]string{response.CancelledClaims, response.KilledClaims} {
-		for _, claim := range claims {
-			if h := l.held[claim]; h != nil {
-				h.finishable = contains(response.FinishableClaims, claim)
-				l.abort(h)
-			}
+	if unwanted := append(heard.CancelledClaims, heard.KilledClaims...); len(unwanted) > 0 {
+		for _, h := range l.held.of(unwanted) {
+			h.finishable = contains(heard.FinishableClaims, h.task.Claim)
+			l.abort(h)
 		}
 	}
-	for _, message := range response.Tasks {
-		l.begin(all, message, now)
+	if len(heard.Tasks) > 0 {
+		l.begin(heard.Tasks, now)
 	}
 }
 
@@ -487,37 +249,43 @@ func contains(all []string, one string) bool {
 	return false
 }
 
-// begin has the handler of a task run.
-func (l *loop) begin(all context.Context, message *v1.Task, now time.Time) {
-	h := &held{}
-	h.task = NewTask(message, func(ctx context.Context, item *v1.ExtendRequest_Item) error {
-		return l.tell(ctx, h, item)
-	})
-	l.held[message.Claim] = h
-	if message.Deadline != nil {
-		l.span(h, message.Deadline, now)
-	}
-	l.worker.count("tasks", 1)
-	handler := l.worker.handlerOf(h.task)
-	if handler == nil {
+// begin has the handlers of tasks run.
+func (l *loop) begin(messages []*v1.Task, now time.Time) {
+	l.worker.count("tasks", len(messages))
+	tasks := make([]*held, 0, len(messages))
+	for _, message := range messages {
+		h := &held{loop: l}
+		h.task.read(message, h)
+		l.held.add(h)
+		if message.Deadline != nil {
+			l.span(h, message.Deadline, now)
+		}
+		if h.handler = l.worker.handlerOf(&h.task); h.handler != nil {
+			tasks = append(tasks, h)
+			continue
+		}
 		l.worker.logger.Error("no handler for a task, which is given back", "machine", message.Machine,
 			"node", message.Node, "action", message.Action)
 		l.forget(h)
 		l.returns = append(l.returns, relinquish(h, "the worker has no handler for it", true))
+	}
+	if len(tasks) == 0 {
 		return
 	}
-	var ctx context.Context
-	ctx, h.cancel = context.WithCancel(all)
-	go func() {
-		o := outcome{held: h}
-		if o.report, o.bad = l.worker.handle(ctx, handler, h.task); o.bad != nil {
-			o.known = l.transitions(all, h.task)
-		}
-		select {
-		case l.done <- o:
-		case <-l.over:
-		}
-	}()
+	if !l.gathers {
+		l.together.Reset(gatherTime)
+		l.gathers = true
+	}
+	l.crew.add(tasks)
+}
+
+// handle runs the handler of a task, in a goroutine of the crew.
+func (l *loop) handle(h *held) outcome {
+	o := outcome{held: h}
+	if o.report, o.bad = l.worker.handle(h); o.bad != nil {
+		o.known = l.transitions(&h.ctx, &h.task)
+	}
+	return o
 }
 
 // span sets the time of the next extension: at a third of what is left.
@@ -540,15 +308,28 @@ func (l *loop) at(due *time.Time, when time.Time) {
 	}
 }
 
-func (l *loop) answered(h *held, result *v1.TransitionResult, now time.Time) {
-	if h.over {
-		return
-	}
-	err := result.Error
-	switch {
-	case err == nil:
-		l.worker.count("reported", 1)
+// answered has the answers of reports, in their order.
+func (l *loop) answered(results int, refusals map[int]*v1.Error, now time.Time) {
+	reported := 0
+	for i, h := range l.sentReports[:results] {
+		if h.over {
+			continue
+		}
+		if refusal := refusals[i]; refusal != nil {
+			l.refused(h, refusal, now)
+			continue
+		}
+		reported++
 		l.forget(h)
+	}
+	l.sentReports = l.sentReports[results:]
+	if reported > 0 {
+		l.worker.count("reported", reported)
+	}
+}
+
+func (l *loop) refused(h *held, err *v1.Error, now time.Time) {
+	switch {
 	case codes.Code(err.Code) == codes.Unavailable, codes.Code(err.Code) == codes.ResourceExhausted:
 		l.at(&h.resendAt, now.Add(sendAgain))
 	case lost(err):
@@ -556,8 +337,8 @@ func (l *loop) answered(h *held, result *v1.TransitionResult, now time.Time) {
 		l.forget(h)
 	default: // no such transition: the message lists those that there are
 		l.worker.logger.Error("a report was refused", "instance", h.task.Instance,
-			"transition", h.report.Transition, "error", err.Message)
-		reason := h.report.Error
+			"transition", h.report.transition, "error", err.Message)
+		reason := h.report.failure
 		if reason == "" {
 			reason = err.Message
 		}
@@ -600,15 +381,27 @@ func (l *loop) extended(e sentExtend, item *v1.ExtendResponse_Item, now time.Tim
 
 // abort ends the context of a handler, whose end then gives the task back.
 func (l *loop) abort(h *held) {
-	if h.report != nil || h.cancelled {
+	if h.report.bytes != nil || h.cancelled {
 		return
 	}
 	h.cancelled = true
-	h.cancel()
+	h.ctx.cancel()
 	l.worker.count("cancelled", 1)
 }
 
 // What handlers say.
+
+func (l *loop) finishedAll() {
+	var young bool
+	l.outcomes, young = l.crew.outcomes(l.outcomes)
+	for _, o := range l.outcomes {
+		l.finished(o)
+	}
+	if !young {
+		unset(l.together)
+		l.gathers = false
+	}
+}
 
 func (l *loop) finished(o outcome) {
 	h := o.held
@@ -617,20 +410,18 @@ func (l *loop) finished(o outcome) {
 	}
 	switch {
 	// Of work at most once it is better known how it went than not.
-	case h.cancelled && !(h.finishable && h.task.Deadline.IsZero() && o.report != nil):
+	case h.cancelled && !(h.finishable && h.task.Deadline.IsZero() && o.bad == nil):
 		l.worker.count("dropped", 1)
 		l.giveBack(h, "cancelled", false)
 	case o.bad != nil:
 		l.worker.logger.Error("a handler returned no result", "instance", h.task.Instance,
 			"error", o.bad, "transitions", o.known)
 		l.giveBack(h, "not a result: "+o.bad.Error(), true)
+	case len(o.report.bytes) > mostReport:
+		l.worker.logger.Error("a report is larger than a message", "instance", h.task.Instance,
+			"bytes", len(o.report.bytes))
+		l.giveBack(h, "its report was too large", true)
 	default:
-		o.report.Instance, o.report.Claim = h.task.Instance, h.task.Claim
-		if size := proto.Size(o.report); size > mostReport {
-			l.worker.logger.Error("a report is larger than a message", "instance", h.task.Instance, "bytes", size)
-			l.giveBack(h, "its report was too large", true)
-			return
-		}
 		h.report = o.report
 		l.reports = append(l.reports, h)
 	}
@@ -663,12 +454,12 @@ func (l *loop) noteNews(news told) {
 		news.done <- StaleClaim
 		return
 	}
-	h.news.Progress = news.item.Progress
+	h.progress = news.item.Progress
 	if news.item.Checkpoint != "" {
-		h.news.Checkpoint = news.item.Checkpoint
+		h.checkpoint = news.item.Checkpoint
 	}
 	if news.item.Note != "" {
-		h.news.Note = news.item.Note
+		h.note = news.item.Note
 	}
 	h.waiting = append(h.waiting, news.done)
 	l.extend(h, time.Now())
@@ -701,10 +492,8 @@ func relinquish(h *held, reason string, refused bool) *v1.RelinquishRequest {
 
 func (l *loop) forget(h *held) {
 	h.over = true
-	delete(l.held, h.task.Claim)
-	if h.cancel != nil {
-		h.cancel()
-	}
+	l.held.delete(h)
+	h.ctx.cancel()
 	for _, done := range h.waiting {
 		done <- StaleClaim
 	}
@@ -712,8 +501,8 @@ func (l *loop) forget(h *held) {
 }
 
 func (l *loop) dropAll() {
-	for _, h := range l.held {
-		l.forget(h)
+	for len(l.held) > 0 {
+		l.forget(l.held[len(l.held)-1])
 	}
 }
 

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -37,29 +39,48 @@ type Task struct {
 	Traceparent string          // W3C Trace Context, where the server sends one
 	Message     *v1.Task
 
-	tell func(ctx context.Context, news *v1.ExtendRequest_Item) error
+	to    teller
+	empty [2]byte // the object, which stands for texts that are empty
+}
+
+// teller is told of a task's progress.
+type teller interface {
+	tell(ctx context.Context, news *v1.ExtendRequest_Item) error
+}
+
+type tellerFunc func(ctx context.Context, news *v1.ExtendRequest_Item) error
+
+func (tell tellerFunc) tell(ctx context.Context, news *v1.ExtendRequest_Item) error {
+	return tell(ctx, news)
 }
 
 // NewTask makes a task of a message, for tests of handlers. tell is called with what it tells of its
 // progress.
 func NewTask(m *v1.Task, tell func(context.Context, *v1.ExtendRequest_Item) error) *Task {
-	t := &Task{Namespace: m.Namespace, Instance: m.Instance, Machine: m.Machine, Node: m.Node,
-		Action: m.Action, Queue: m.Queue, Claim: m.Claim, Version: m.Version, Visit: m.Visit,
-		Attempt: m.Attempt, Tries: m.Tries, TriesLimit: m.TriesLimit, Phase: m.Phase, Event: m.Event,
-		DryRun: m.DryRun, Params: object(m.InstanceParams), Input: object(m.NodeParams),
-		EventData: object(m.EventData), Traceparent: m.Traceparent, Message: m, tell: tell}
+	t := &Task{}
+	t.read(m, tellerFunc(tell))
+	return t
+}
+
+func (t *Task) read(m *v1.Task, to teller) {
+	t.Namespace, t.Instance, t.Machine, t.Node = m.Namespace, m.Instance, m.Machine, m.Node
+	t.Action, t.Queue, t.Claim, t.Version = m.Action, m.Queue, m.Claim, m.Version
+	t.Visit, t.Attempt, t.Tries, t.TriesLimit = m.Visit, m.Attempt, m.Tries, m.TriesLimit
+	t.empty = [2]byte{'{', '}'}
+	t.Phase, t.Event, t.EventData = m.Phase, m.Event, t.object(m.EventData)
+	t.Params, t.Input, t.DryRun = t.object(m.InstanceParams), t.object(m.NodeParams), m.DryRun
+	t.Traceparent, t.Message, t.to = m.Traceparent, m, to
 	if m.Checkpoint != "" {
 		t.Checkpoint = json.RawMessage(m.Checkpoint)
 	}
 	if m.Deadline != nil {
 		t.Deadline = m.Deadline.AsTime()
 	}
-	return t
 }
 
-func object(text string) json.RawMessage {
+func (t *Task) object(text string) json.RawMessage {
 	if text == "" {
-		return json.RawMessage("{}")
+		return t.empty[:len(t.empty):len(t.empty)]
 	}
 	return json.RawMessage(text)
 }
@@ -101,7 +122,7 @@ func (t *Task) Progress(ctx context.Context, progress float64, more ...Told) err
 			return err
 		}
 	}
-	return t.tell(ctx, item)
+	return t.to.tell(ctx, item)
 }
 
 // Result is what a handler returns; the zero one is the transition "ok".
@@ -123,25 +144,29 @@ func OK(output any) Result { return Result{Transition: "ok", Output: output} }
 // To is a transition without an output.
 func To(transition string) Result { return Result{Transition: transition} }
 
-func (r Result) report() (*v1.TransitionRequest, error) {
-	report := &v1.TransitionRequest{Transition: r.Transition, Starts: r.Start, Children: r.Children,
-		ChildrenConcurrency: r.ChildrenConcurrency}
-	if report.Transition == "" {
-		report.Transition = "ok"
+func (r Result) report(t *Task) (report, error) {
+	if r.Transition == "" {
+		r.Transition = "ok"
 	}
+	if r.Params == nil && r.Output == nil && r.Checkpoint == nil && r.Start == nil && r.WakeAfter == 0 &&
+		r.Children == nil && r.ChildrenConcurrency == 0 && utf8.ValidString(r.Transition) {
+		return transitionOf(t, r.Transition), nil
+	}
+	message := &v1.TransitionRequest{Transition: r.Transition, Starts: r.Start, Children: r.Children,
+		ChildrenConcurrency: r.ChildrenConcurrency}
 	if r.WakeAfter > 0 {
-		report.WakeAfter = durationpb.New(r.WakeAfter)
+		message.WakeAfter = durationpb.New(r.WakeAfter)
 	}
 	for _, one := range []struct {
 		to   *string
 		from any
-	}{{&report.NodeParams, r.Params}, {&report.Output, r.Output}, {&report.Checkpoint, r.Checkpoint}} {
+	}{{&message.NodeParams, r.Params}, {&message.Output, r.Output}, {&message.Checkpoint, r.Checkpoint}} {
 		var err error
 		if *one.to, err = text(one.from); err != nil {
-			return nil, err
+			return report{}, err
 		}
 	}
-	return report, nil
+	return reportOf(t, message)
 }
 
 // text is a JSON object of a value; nil is none.
@@ -176,18 +201,18 @@ func Retry(text string, after time.Duration) error { return &failure{text: text,
 func Fail(text string) error { return &failure{text: text, fatal: true} }
 
 // errorReport is the transition "error" of what a handler returned. stack: of a panic.
-func errorReport(err error, stack string) *v1.TransitionRequest {
+func errorReport(t *Task, err error, stack string) (report, error) {
 	said := err.Error() + stack
 	if len(said) > 16_384 {
 		said = said[len(said)-16_384:]
 	}
-	report := &v1.TransitionRequest{Transition: "error", Error: said}
+	message := &v1.TransitionRequest{Transition: "error", Error: strings.ToValidUTF8(said, "")}
 	var f *failure
 	if errors.As(err, &f) {
-		report.Fatal = f.fatal
+		message.Fatal = f.fatal
 		if f.after > 0 {
-			report.RetryAfter = durationpb.New(f.after)
+			message.RetryAfter = durationpb.New(f.after)
 		}
 	}
-	return report
+	return reportOf(t, message)
 }

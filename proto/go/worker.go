@@ -156,7 +156,8 @@ func (w *Worker) wrapped(handler Handler, t *Task) (Handler, error) {
 type badResult struct{ error }
 
 // handle runs the handler of a task and makes a report of what it returns.
-func (w *Worker) handle(ctx context.Context, handler Handler, t *Task) (report *v1.TransitionRequest, bad error) {
+func (w *Worker) handle(h *held) (made report, bad error) {
+	t := &h.task
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			stack := debug.Stack()
@@ -164,19 +165,19 @@ func (w *Worker) handle(ctx context.Context, handler Handler, t *Task) (report *
 			if !w.tracebacks {
 				stack = nil
 			}
-			report = errorReport(fmt.Errorf("%v", panicked), string(stack))
+			made, bad = errorReport(t, fmt.Errorf("%v", panicked), string(stack))
 		}
 	}()
-	handler, err := w.wrapped(handler, t)
+	handler, err := w.wrapped(h.handler, t)
 	var result Result
 	if err == nil {
-		result, err = handler(ctx, t)
+		result, err = handler(&h.ctx, t)
 	}
 	if err != nil {
-		return errorReport(err, ""), nil
+		return errorReport(t, err, "")
 	}
-	if report, err = result.report(); err != nil {
-		return nil, badResult{err}
+	if made, err = result.report(t); err != nil {
+		return report{}, badResult{err}
 	}
-	return report, nil
+	return made, nil
 }

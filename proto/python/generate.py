@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes what dfsmr has of the protos: the stubs of dfsmr/v1, and dfsmr/_calls.py.
+"""Makes what dfsmr has of the protos: the stubs of dfsmr/v1, dfsmr/_calls.py, dfsmr/_work_pb2.py.
 
     generate.py FOLDER        into FOLDER/dfsmr, beside a copy of the package's own files
 
@@ -54,8 +54,8 @@ def protos():
 
 
 def run_protoc(folder):
-    flags = ["-I", str(PROTOS), f"--python_out={folder}", f"--pyi_out={folder}",
-             f"--grpc_python_out={folder}", *protos()]
+    flags = ["-I", str(PROTOS), "-I", str(HERE), f"--python_out={folder}", f"--pyi_out={folder}",
+             f"--grpc_python_out={folder}", *protos(), "dfsmr/_work.proto"]
     try:
         from grpc_tools import protoc
     except ImportError:

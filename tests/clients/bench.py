@@ -1,9 +1,13 @@
 """Empty work on one stream, 64 tasks in hand: by the library, or by the plain stubs.
 
     bench.py library|plain SECONDS      prints how many visits were done a second
+
+Both open the same stream, whose claims stay with its session for 30 s. The plain one does what can be
+done with the stubs alone: one message of reports for each message of tasks, and nothing else.
 """
 import os
 import queue
+import secrets
 import sys
 import threading
 import time
@@ -27,11 +31,13 @@ def library(seconds):
 
 def plain(seconds):
     import grpc
+    from google.protobuf.duration_pb2 import Duration
     from dfsmr.v1 import runner_pb2 as v1, runner_pb2_grpc
     done = 0
     requests = queue.SimpleQueue()
     requests.put(v1.WorkRequest(open=v1.ReadyRequest(
-        namespace=os.environ["DFSMR_NAMESPACE"], machine="loop", node="turn", max_tasks=JOBS)))
+        namespace=os.environ["DFSMR_NAMESPACE"], machine="loop", node="turn", max_tasks=JOBS,
+        worker="plain", session=secrets.token_hex(16), keep_for=Duration(seconds=30))))
     stub = runner_pb2_grpc.RunnerServiceStub(grpc.insecure_channel(os.environ["DFSMR_SERVER"]))
 
     def work():

@@ -7,10 +7,11 @@ import pytest
 from support import LOOP
 
 # At least the plain stubs' in Go and TypeScript, nine tenths in Python. NOISE is what a busy machine
-# takes from a measurement: most of the time is the server's, and its disk's. The short form of a
-# second says no more than that no loop sleeps.
+# takes from a measurement: most of the time is the server's, and its disk's. The long form is told by
+# its median. The best of the short form, of a second each, says no more than that no loop sleeps.
 LEAST = {"python": 0.9, "go": 1.0, "typescript": 1.0}
-NOISE = {"short": 0.6, "long": 0.15}
+NOISE = {"short": 0.4, "long": 0.05}
+RESULT = {"short": max, "long": statistics.median}
 
 
 def measure(language, server, namespace, how, seconds):
@@ -34,10 +35,10 @@ def test_the_loop_costs_next_to_nothing(language, server, space, form, rounds, s
         return measure(language, server, own.name, how, seconds)
 
     least = LEAST[language.name] - NOISE[form]
-    ratios = []
-    while len(ratios) < rounds or (len(ratios) < 2 * rounds and max(ratios) < least):
+    result, ratios = RESULT[form], []
+    while len(ratios) < rounds or (len(ratios) < rounds + 3 and result(ratios) < least):
         rates = {how: rate(how, len(ratios)) for how in ("plain", "library")}
         ratios.append(rates["library"] / rates["plain"])
         print(f"{language.name}: {rates['library']:.0f}/s, plain stubs {rates['plain']:.0f}/s")
     print(f"{language.name}: ratio {statistics.median(ratios):.2f}, at best {max(ratios):.2f}")
-    assert max(ratios) >= least
+    assert result(ratios) >= least

@@ -6,19 +6,20 @@ and gRPC's own takes what is to be sent. Handlers run in others. One lock guards
 from __future__ import annotations
 
 import collections
-import functools
 import logging
+import queue
 import random
 import secrets
 import threading
 import time
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import grpc
 
-from . import errors
+from . import _work_pb2, errors
 from ._channel import Channels
+from ._messages import is_accepted
 from .client import RETRIED
 from .task import Task
 from .v1 import runner_pb2 as v1
@@ -36,31 +37,35 @@ _CALL = 5.0                    # seconds for a call beside the stream
 _LOST = {"STALE_CLAIM", "NO_SUCH_INSTANCE", "INSTANCE_STOPPED", "SUPERSEDED_VERSION"}
 
 
-class Held:
-    """A claim in hand. `state`: waiting, running, reported (until the answer), over."""
+class Held(Task):
+    """A claim in hand. `state`: waiting (for an async handler to begin), running (or among the
+    worker's ready ones), reported (until the answer), over.
 
-    __slots__ = ("task", "state", "handler", "future", "report", "finishable", "extend_every",
-                 "extend_at", "resend_at", "progress", "checkpoint", "note", "waiting")
+    What most of them never have is of the class: little is made for each task."""
 
-    task: Task
+    state = "running"
+    handler: Any = None
+    future: Any = None                      # of an async handler
+    report = b""                            # a TransitionRequest
+    finishable = False                      # cancelled, but a report of it counts
+    extend_every = 0.0                      # 0: never
+    extend_at = 0.0                         # 0: nobody has looked at its deadline yet
+    resend_at: Optional[float] = None
+    # What the next extension tells, and who waits for its answer.
+    told_progress, told_checkpoint, told_note = 0.0, "", ""
+    waiting: Sequence[Future[None]] = ()
 
-    def __init__(self, now: float) -> None:
-        self.state = "waiting"
-        self.handler: Any = None
-        self.future: Any = None                 # of an async handler
-        self.report: Optional[v1.TransitionRequest] = None
-        self.finishable = False                 # cancelled, but a report of it counts
-        self.extend_every = 0.0                 # 0: never
-        self.extend_at = now
-        self.resend_at: Optional[float] = None
-        # What the next extension tells, and who waits for its answer.
-        self.progress, self.checkpoint, self.note = 0.0, "", ""
-        self.waiting: List[Future[None]] = []
+    def __init__(self, message: v1.Task, loop: Loop, now: float) -> None:
+        self.message, self.loop, self.since = message, loop, now
+        self.key: str = message.claim
 
-    def span(self, seconds: float, now: float) -> None:
-        """So long it is until the deadline."""
+    def _send(self, progress: Optional[float], checkpoint: str, note: str) -> Future[None]:
+        return self.loop.told(self, progress, checkpoint, note)
+
+    def span(self, seconds: float, since: float) -> None:
+        """So long it was until the deadline."""
         self.extend_every = max(seconds / 3, _SOONEST)
-        self.extend_at = now + self.extend_every
+        self.extend_at = since + self.extend_every
 
 
 class Loop:
@@ -68,9 +73,8 @@ class Loop:
         self._channels, self._worker, self._count = channels, worker, count
         self._session = secrets.token_hex(16)
         self._lock = threading.RLock()
-        self._to_send = threading.Condition(self._lock)
         self._changed = threading.Condition(self._lock)
-        self._all_reported = threading.Condition(self._lock)
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # wakes the stream's sender
         self._wakes = 0.0                                 # when the watching thread looks again
         self._held: Dict[str, Held] = {}
         self._unreported = 0                              # of them
@@ -79,8 +83,7 @@ class Loop:
         self._returns: Deque[v1.RelinquishRequest] = collections.deque()
         self._drain = False
         self._sent_reports: Deque[Held] = collections.deque()  # not answered yet
-        self._sent_extends: Deque[Tuple[Held, str, List[Future[None]]]] = collections.deque()
-        self._stream = 0                                  # counts the streams
+        self._sent_extends: Deque[Tuple[Held, str, Sequence[Future[None]]]] = collections.deque()
         self._call: Any = None
         self._stopping = self._half_close = self._over = False
         self._grace_end = self._last_end = float("inf")
@@ -99,7 +102,8 @@ class Loop:
         with self._lock:
             while not self._over:
                 now = time.monotonic()
-                self._wakes = min(self._tend(now), now + 60)
+                if now >= self._wakes:
+                    self._wakes = min(self._tend(now), now + 60)
                 self._changed.wait(max(self._wakes - now, 0.001))
         if self._failure is not None:
             raise self._failure
@@ -111,39 +115,32 @@ class Loop:
             else:
                 self._stopping = self._drain = True
                 self._grace_end = time.monotonic() + self._worker.grace
-            self._to_send.notify_all()
-            self._changed.notify_all()
+            self._news.put(None)
+            self._look_at(0.0)
 
     def begins(self, held: Held) -> bool:
-        """Before its handler runs; False: it is not to."""
+        """Before an async handler runs; False: it is not to."""
         with self._lock:
             if held.state != "waiting":
-                return False
-            if held.task.is_cancelled:
-                self.drop(held)
                 return False
             held.state = "running"
             return True
 
-    def report(self, held: Held, report: v1.TransitionRequest) -> None:
-        message = held.task.message
-        report.instance, report.claim = message.instance, message.claim
-        if report.ByteSize() > _LARGEST:
-            log.error("a report of %s has more bytes than a message takes", message.instance)
+    def report(self, held: Held, report: bytes) -> None:
+        if len(report) > _LARGEST:
+            log.error("a report of %s has more bytes than a message takes", held.instance)
             return self.give_back(held, "its report was too large", refused=True)
         with self._lock:
             if held.state != "running":
                 return
             # Of work at most once it is better known how it went than not.
-            if held.task.is_cancelled and not (held.finishable and held.task.at_most_once):
+            if held.is_cancelled and not (held.finishable and held.at_most_once):
                 return self.drop(held)
             held.state, held.report = "reported", report
-            if not self._reports:
-                self._to_send.notify()
-            self._reports.append(held)
             self._unreported -= 1
-            if not self._unreported:
-                self._all_reported.notify()
+            self._reports.append(held)
+            if len(self._reports) == 1 or not self._unreported:
+                self._news.put(None)
 
     def drop(self, held: Held) -> None:
         """The handler of a task that is not wanted any more has ended."""
@@ -157,18 +154,18 @@ class Loop:
             begun = held.state in ("running", "reported")
             if not self._forget(held):
                 return
-            if begun and held.task.at_most_once:
+            if begun and held.at_most_once:
                 log.error("%s runs at most once and cannot be given back (%s): an operator has to "
-                          "look at it", held.task.instance, reason)
+                          "look at it", held.instance, reason)
                 # The server counts it as in hand until the stream is another one.
                 if not self._stopping and self._call is not None:
                     self._call.cancel()
                 return
             self._count("given_back", 1)
             self._returns.append(v1.RelinquishRequest(
-                namespace=held.task.namespace, instance=held.task.instance, claim=held.task.claim,
+                namespace=held.namespace, instance=held.instance, claim=held.key,
                 reason=reason[:4000], refused=refused))
-            self._to_send.notify()
+            self._news.put(None)
 
     def transitions(self, task: Task) -> str:
         """Those of the task's node, for a message. Asks the server: not from the stream's thread."""
@@ -196,9 +193,15 @@ class Loop:
                 if held.resend_at <= now:
                     held.resend_at = None
                     self._reports.append(held)
-                    self._to_send.notify()
+                    self._news.put(None)
                 else:
                     soonest = min(soonest, held.resend_at)
+            # Most tasks are done before it is time to read their deadline.
+            if not held.extend_at:
+                if now < held.since + _SOONEST:
+                    soonest = min(soonest, held.since + _SOONEST)
+                    continue
+                self._span(held, held.message, held.since)
             if held.extend_every:
                 if held.extend_at <= now:
                     self._extend(held, now)
@@ -213,12 +216,19 @@ class Loop:
                 self.give_back(held, "the worker stops")
         self._half_close = True
         self._last_end = now + 5
-        self._to_send.notify_all()
+        self._changed.notify_all()
+        self._news.put(None)
 
     def _extend(self, held: Held, now: float) -> None:
         held.extend_at = now + (held.extend_every or 1.0)
         self._extends.append(held)
-        self._to_send.notify()
+        self._news.put(None)
+
+    def _look_at(self, when: float) -> None:
+        """Has the time be watched by then."""
+        if when < self._wakes:
+            self._wakes = when
+            self._changed.notify_all()
 
     # The stream.
 
@@ -226,15 +236,12 @@ class Loop:
         pause = 0.1
         try:
             while True:
-                heard = self._one_stream()
+                if self._one_stream():
+                    pause = 0.1
                 with self._lock:
                     self._call = None
-                    if self._half_close or (self._stopping and not self._held):
+                    if self._changed.wait_for(self._is_done, pause * random.uniform(0.8, 1.2)):
                         return
-                    if heard:
-                        pause = 0.1
-                    self._changed.wait_for(lambda: self._half_close,
-                                           pause * random.uniform(0.8, 1.2))
                     pause = min(pause * 2, 10.0)
                 self._count("reconnects", 1)
         except BaseException as error:
@@ -246,7 +253,10 @@ class Loop:
                     self._cancel(held)
                     self._forget(held)
                 self._changed.notify_all()
-                self._to_send.notify_all()
+                self._news.put(None)
+
+    def _is_done(self) -> bool:
+        return self._half_close or (self._stopping and not self._held)
 
     def _one_stream(self) -> bool:
         """A stream, to its end. Whether anything was heard; raises what is no use to try again."""
@@ -254,10 +264,14 @@ class Loop:
         try:
             first = self._open(channel)
             with self._lock:
+                self._news = queue.SimpleQueue()
                 self._take_up_again()
-                self._stream += 1
-                self._call = call = runner_pb2_grpc.RunnerServiceStub(channel).Work(
-                    self._requests(first, self._stream), metadata=self._channels.metadata())
+                work = channel.stream_stream(
+                    "/dfsmr.v1.RunnerService/Work",
+                    request_serializer=_work_pb2.WorkRequest.SerializeToString,
+                    response_deserializer=_work_pb2.WorkResponse.FromString)
+                self._call = call = work(self._requests(first, self._news),
+                                         metadata=self._channels.metadata())
             for response in call:
                 heard = True
                 self._hear(response)
@@ -270,11 +284,11 @@ class Loop:
             self._channels.go_on(channel)
         finally:
             with self._lock:
-                self._stream += 1  # its requests end
-                self._to_send.notify_all()
+                self._news.put(None)
+                self._news = queue.SimpleQueue()  # the requests of the other one end
         return heard
 
-    def _open(self, channel: grpc.Channel) -> v1.WorkRequest:
+    def _open(self, channel: grpc.Channel) -> _work_pb2.WorkRequest:
         """The first message. Asks for the clock, which deadlines are told by; not all tokens may."""
         metadata = self._channels.metadata()
         try:
@@ -297,7 +311,7 @@ class Loop:
 
         request = self._worker.filter(machine)
         request.session = self._session
-        return v1.WorkRequest(open=request)
+        return _work_pb2.WorkRequest(open=request)
 
     def _take_up_again(self) -> None:
         """On a new stream all that is in hand is extended, and what was not answered sent again."""
@@ -306,8 +320,8 @@ class Loop:
             if held.state == "reported" and held not in self._reports:
                 self._reports.append(held)
         for held, checkpoint, waiting in self._sent_extends:
-            held.checkpoint = held.checkpoint or checkpoint
-            held.waiting = waiting + held.waiting
+            held.told_checkpoint = held.told_checkpoint or checkpoint
+            held.waiting = (*waiting, *held.waiting)
         self._sent_reports.clear()
         self._sent_extends.clear()
         self._extends.clear()
@@ -315,51 +329,60 @@ class Loop:
             self._extend(held, now)
         self._drain = self._stopping
 
-    def _requests(self, first: v1.WorkRequest, stream: int) -> Iterator[v1.WorkRequest]:
+    def _requests(self, first: _work_pb2.WorkRequest,
+                  news: queue.SimpleQueue[None]) -> Iterator[_work_pb2.WorkRequest]:
+        """What is sent on the stream that `news` is of."""
         with self._lock:
             self._fill(first)
         yield first
         while True:
-            with self._lock:
-                while not (self._reports or self._extends or self._returns or self._drain):
-                    if self._stream != stream or self._half_close:
-                        return
-                    self._to_send.wait()
-                # Handlers that take no time go together: one message, one commit.
-                known = 0
-                while self._unreported and known < len(self._reports) < _ITEMS:
-                    known = len(self._reports)
-                    self._all_reported.wait(_TOGETHER)
-                if self._stream != stream:
+            if not (self._reports or self._extends or self._returns or self._drain):
+                if self._half_close or self._news is not news:
                     return
-                request = v1.WorkRequest()
+                news.get()
+                continue
+            # Handlers that take no time go together: one message, one commit.
+            known = 0
+            while self._unreported and known < len(self._reports) < _ITEMS:
+                known = len(self._reports)
+                try:
+                    news.get(timeout=_TOGETHER)
+                except queue.Empty:
+                    pass
+            with self._lock:
+                if self._news is not news:
+                    return
+                request = _work_pb2.WorkRequest()
                 self._fill(request)
             yield request
 
-    def _fill(self, request: v1.WorkRequest) -> None:
+    def _fill(self, request: _work_pb2.WorkRequest) -> None:
         """Moves as much as a message takes from what is to be sent to what was."""
         room, now = _BYTES, time.monotonic()
+        reports: List[bytes] = []
         for _ in range(min(len(self._reports), _ITEMS)):
-            held = self._reports[0]
-            if held.report is not None and held.state == "reported":
-                size = held.report.ByteSize()
-                if size > room and room != _BYTES:
-                    break
-                room -= size
-                request.transitions.append(held.report)
-                self._sent_reports.append(held)
-            self._reports.popleft()
+            held = self._reports.popleft()
+            if held.state != "reported":
+                continue
+            size = len(held.report)
+            if size > room and room != _BYTES:
+                self._reports.appendleft(held)
+                break
+            room -= size
+            reports.append(held.report)
+            self._sent_reports.append(held)
+        request.transitions.extend(reports)
         for _ in range(min(len(self._extends), _ITEMS)):
             held = self._extends[0]
             if held.state != "over":
-                if len(held.checkpoint) > room:
+                if len(held.told_checkpoint) > room:
                     break
-                room -= len(held.checkpoint)
-                request.extends.add(instance=held.task.instance, claim=held.task.claim,
-                                    progress=held.progress, checkpoint=held.checkpoint,
-                                    note=held.note)
-                self._sent_extends.append((held, held.checkpoint, held.waiting))
-                held.checkpoint, held.waiting = "", []
+                room -= len(held.told_checkpoint)
+                request.extends.add(instance=held.instance, claim=held.key,
+                                    progress=held.told_progress, checkpoint=held.told_checkpoint,
+                                    note=held.told_note)
+                self._sent_extends.append((held, held.told_checkpoint, held.waiting))
+                held.told_checkpoint, held.waiting = "", ()
                 held.extend_at = now + (held.extend_every or 60)
             self._extends.popleft()
         for _ in range(min(len(self._returns), _ITEMS)):
@@ -369,11 +392,10 @@ class Loop:
 
     # What is heard.
 
-    def _hear(self, response: v1.WorkResponse) -> None:
+    def _hear(self, response: _work_pb2.WorkResponse) -> None:
         now = time.monotonic()
         with self._lock:
-            for result in response.results:
-                self._answered(self._sent_reports.popleft(), result, now)
+            self._answered(response.results, now)
             for item in response.extended:
                 self._extended(*self._sent_extends.popleft(), item, now)
             for claim in (*response.cancelled_claims, *response.killed_claims):
@@ -381,70 +403,77 @@ class Loop:
                 if held is not None:
                     held.finishable = claim in response.finishable_claims
                     self._cancel(held)
-            for message in response.tasks:
-                self._taken(message, now)
+            if response.tasks:
+                self._take([Held(message, self, now) for message in response.tasks], now)
 
-    def _taken(self, message: v1.Task, now: float) -> None:
-        held = Held(now)
-        held.task = Task(message, functools.partial(self._told, held))
-        self._held[message.claim] = held
-        self._unreported += 1
-        if message.HasField("deadline"):
-            self._span(held, message.deadline, now)
-        self._count("tasks", 1)
-        if not self._worker.begin(held):
-            log.error("no handler for %s/%s (action %s): given back", message.machine,
-                      message.node, message.action)
+    def _take(self, tasks: List[Held], now: float) -> None:
+        self._held.update((held.key, held) for held in tasks)
+        self._unreported += len(tasks)
+        self._look_at(now + _SOONEST)
+        self._count("tasks", len(tasks))
+        for held in self._worker.begin(tasks):
+            log.error("no handler for %s/%s (action %s): given back", held.machine, held.node,
+                      held.action)
             self.give_back(held, "the worker has no handler for it", refused=True)
 
-    def _span(self, held: Held, deadline: Any, now: float) -> None:
-        if self._offset is None:
-            held.span(3.0, now)
+    def _span(self, held: Held, told: Any, since: float) -> None:
+        """By the deadline that a message of `since` tells."""
+        if not told.HasField("deadline"):
+            held.extend_at = float("inf")
+        elif self._offset is None:
+            held.span(3.0, since)
         else:
-            server = time.time() + self._offset
-            held.span(deadline.seconds + deadline.nanos / 1e9 - server, now)
-        if held.extend_at < self._wakes:
-            self._changed.notify_all()
+            server = time.time() - (time.monotonic() - since) + self._offset
+            held.span(told.deadline.seconds + told.deadline.nanos / 1e9 - server, since)
 
-    def _told(self, held: Held, progress: Optional[float], checkpoint: str,
-              note: str) -> Future[None]:
+    def told(self, held: Held, progress: Optional[float], checkpoint: str,
+             note: str) -> Future[None]:
+        """By its handler. Done when the server has answered."""
         done: Future[None] = Future()
         with self._lock:
-            if held.state == "over" or held.task.is_cancelled:
-                done.set_exception(errors.StaleClaim(f"{held.task.instance} is not in hand any more"))
+            if held.state == "over" or held.is_cancelled:
+                done.set_exception(errors.StaleClaim(f"{held.instance} is not in hand any more"))
                 return done
-            held.progress = held.progress if progress is None else progress
-            held.checkpoint = checkpoint or held.checkpoint
-            held.note = note[:256] or held.note
-            held.waiting.append(done)
+            held.told_progress = held.told_progress if progress is None else progress
+            held.told_checkpoint = checkpoint or held.told_checkpoint
+            held.told_note = note[:256] or held.told_note
+            held.waiting = (*held.waiting, done)
             if held not in self._extends:
                 self._extends.append(held)
-            self._to_send.notify()
+            self._news.put(None)
         return done
 
-    def _answered(self, held: Held, result: v1.TransitionResult, now: float) -> None:
-        if held.state != "reported":
-            return
-        error = result.error
-        if result.HasField("accepted"):
-            self._count("reported", 1)
-            self._forget(held)
-        elif error.code in (grpc.StatusCode.UNAVAILABLE.value[0],
-                            grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]):
+    def _answered(self, results: Sequence[bytes], now: float) -> None:
+        reported = 0
+        for result in results:
+            held = self._sent_reports.popleft()
+            if held.state != "reported":
+                continue
+            if is_accepted(result):
+                reported += 1
+                self._forget(held)
+            else:
+                self._refused(held, v1.TransitionResult.FromString(result).error, now)
+        if reported:
+            self._count("reported", reported)
+
+    def _refused(self, held: Held, error: v1.Error, now: float) -> None:
+        if error.code in (grpc.StatusCode.UNAVAILABLE.value[0],
+                          grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]):
             held.resend_at = now + _AGAIN
-            self._changed.notify_all()
+            self._look_at(held.resend_at)
         elif error.reason in _LOST:
             self._count("stale", 1)
-            log.debug("%s: %s", held.task.instance, error.message)
+            log.debug("%s: %s", held.instance, error.message)
             self._forget(held)
         else:
             # No such transition: the message lists those that there are.
-            assert held.report is not None
-            log.error("the report %r of %s was refused: %s", held.report.transition,
-                      held.task.instance, error.message)
-            self.give_back(held, held.report.error or error.message, refused=True)
+            report = v1.TransitionRequest.FromString(held.report)
+            log.error("the report %r of %s was refused: %s", report.transition, held.instance,
+                      error.message)
+            self.give_back(held, report.error or error.message, refused=True)
 
-    def _extended(self, held: Held, checkpoint: str, waiting: List[Future[None]],
+    def _extended(self, held: Held, checkpoint: str, waiting: Sequence[Future[None]],
                   item: v1.ExtendResponse.Item, now: float) -> None:
         error = item.error if item.HasField("error") else None
         for done in waiting:
@@ -456,7 +485,8 @@ class Loop:
             return
         if error is None:
             if item.HasField("deadline"):
-                self._span(held, item.deadline, now)
+                self._span(held, item, now)
+                self._look_at(held.extend_at)
             if item.cancel_requested or item.kill_requested:
                 self._cancel(held)
         elif error.reason in _LOST and held.state != "reported":
@@ -464,14 +494,16 @@ class Loop:
 
     def _cancel(self, held: Held) -> None:
         """Aborts its handler, whose end then gives it back."""
-        if held.state == "reported" or held.task.is_cancelled:
+        if held.state == "reported" or held.is_cancelled:
             return
-        held.task.cancel()
+        held.cancel()
         self._count("cancelled", 1)
-        if held.state == "waiting":  # its handler has not begun, and will not
+        if self._worker.withdraw(held):  # its handler has not begun, and will not
+            held.state = "waiting"
+        if held.state == "waiting":
             self.drop(held)
         elif held.future is not None:
-            held.future.cancel()
+            held.future.get_loop().call_soon_threadsafe(held.future.cancel)
 
     def _forget(self, held: Held) -> bool:
         if held.state == "over":
@@ -479,10 +511,10 @@ class Loop:
         if held.state != "reported":
             self._unreported -= 1
         held.state = "over"
-        del self._held[held.task.message.claim]
+        del self._held[held.key]
         for done in held.waiting:
-            done.set_exception(errors.StaleClaim(f"{held.task.instance} is not in hand any more"))
-        held.waiting = []
+            done.set_exception(errors.StaleClaim(f"{held.instance} is not in hand any more"))
+        held.waiting = ()
         if self._stopping and not self._held:
             self._changed.notify_all()
         return True

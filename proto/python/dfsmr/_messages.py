@@ -9,6 +9,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from .v1 import runner_pb2 as v1
+
 
 def to_json(value: Any) -> str:
     """The text of a JSON object; a text stands for itself, None is the empty object."""
@@ -40,6 +42,21 @@ def to_timestamp(value: Any) -> Timestamp:
     else:
         timestamp.FromDatetime(value.astimezone(datetime.timezone.utc).replace(tzinfo=None))
     return timestamp
+
+
+def transition_report(instance: str, claim: str, transition: str) -> bytes:
+    """A TransitionRequest of these and no more, which most are: so it takes a tenth of the time."""
+    texts = instance.encode(), transition.encode(), claim.encode()
+    one, two, three = map(len, texts)
+    if one < 128 and two < 128 and three < 128:  # a length is one byte
+        return b"\x12%c%b\x1a%c%b\x2a%c%b" % (one, texts[0], two, texts[1], three, texts[2])
+    return v1.TransitionRequest(instance=instance, claim=claim,
+                                transition=transition).SerializeToString()
+
+
+def is_accepted(result: bytes) -> bool:
+    """Whether a TransitionResult begins with `accepted`."""
+    return result.startswith(b"\x0a")
 
 
 def _convert(field: Any, value: Any) -> Any:

@@ -95,10 +95,12 @@ Send = Callable[[Optional[float], str, str], "Future[None]"]
 class Task:
     """A visit of an instance to a node, in this worker's hands."""
 
-    def __init__(self, message: v1.Task, send: Send, waits: bool = True) -> None:
+    is_cancelled = False
+    _waits = True  # progress does, in handlers that are not async
+
+    def __init__(self, message: v1.Task, send: Send) -> None:
         self.message = message
-        self.is_cancelled = False
-        self._send, self._waits = send, waits
+        self._sender = send
 
     namespace: str = property(lambda self: self.message.namespace)  # type: ignore[assignment]
     instance: str = property(lambda self: self.message.instance)  # type: ignore[assignment]
@@ -179,3 +181,6 @@ class Task:
         if checkpoint is not None:
             done.result()
         return None
+
+    def _send(self, progress: Optional[float], checkpoint: str, note: str) -> Future[None]:
+        return self._sender(progress, checkpoint, note)

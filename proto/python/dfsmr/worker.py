@@ -17,7 +17,7 @@ from typing import Any, Callable, Deque, Dict, List, Mapping, Optional, Sequence
 from . import errors
 from ._channel import Channels
 from ._loop import Held, Loop
-from ._messages import to_duration
+from ._messages import to_duration, transition_report
 from .task import Fail, Result, Retry, Task
 from .v1 import runner_pb2 as v1
 
@@ -192,38 +192,51 @@ class Worker:
         request.actions.extend(sorted(wanted))
         return request
 
-    def begin(self, held: Held) -> bool:
-        """Has its handler run; False: there is none."""
-        handler = self._handler_of(held.task)
-        if handler is None:
-            return False
-        held.handler = handler
-        if handler in self._async_handlers:
+    def begin(self, tasks: List[Held]) -> List[Held]:
+        """Has their handlers run, and returns those that have none."""
+        now: List[Held] = []
+        later: List[Held] = []
+        without: List[Held] = []
+        for held in tasks:
+            message = held.message
+            key = (message.machine, message.node, message.action)
+            held.handler = self._found[key] if key in self._found else self._find(key)
+            if held.handler is None:
+                without.append(held)
+            elif held.handler in self._async_handlers:
+                held.state, held._waits = "waiting", False
+                later.append(held)
+            else:
+                now.append(held)
+        if later:
             assert self._async is not None
-            held.task._waits = False
-            held.future = asyncio.run_coroutine_threadsafe(self._await(held), self._async)
-            return True
-        self._ready.append(held)
-        if len(self._threads) < min(self.jobs, self._loop.in_hand):
-            thread = threading.Thread(target=self._serve, name="dfsmr-handler", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._wake()
+            self._async.call_soon_threadsafe(self._begin_async, later)
+        if now:
+            self._ready.extend(now)
+            for _ in range(min(len(now), min(self.jobs, self._loop.in_hand) - len(self._threads))):
+                thread = threading.Thread(target=self._serve, name="dfsmr-handler", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+            self._wake()
+        return without
+
+    def withdraw(self, held: Held) -> bool:
+        """Whether its handler has not begun; then it never will."""
+        try:
+            self._ready.remove(held)
+        except ValueError:
+            return False
         return True
 
-    def _handler_of(self, task: Task) -> Optional[Handler]:
-        message = task.message
-        key = (message.machine, message.node, message.action)
-        if key not in self._found:
-            self._found[key] = self._find(*key)
-        return self._found[key]
-
-    def _find(self, machine: str, node: str, action: str) -> Optional[Handler]:
+    def _find(self, key: _Key) -> Optional[Handler]:
+        machine, node, action = key
         parts = action.split(".")
         actions = [action, *(".".join(parts[:n]) + ".*" for n in range(len(parts) - 1, 0, -1)),
                    "*"]
         keys = [(machine, node, ""), *(("", "", one) for one in actions), (machine, "", "")]
-        return next((self._handlers[key] for key in keys if key in self._handlers), None)
+        found = self._found[key] = next((self._handlers[one] for one in keys if one in self._handlers),
+                                        None)
+        return found
 
     # Handlers.
 
@@ -242,29 +255,30 @@ class Worker:
                     held = self._ready.popleft()
                 except IndexError:  # another thread was first
                     break
-                if self._ready:
+                if self._ready and not self._waking:
                     self._wake()
                 self._handle(held)
 
     def _handle(self, held: Held) -> None:
-        if not self._loop.begins(held):
-            return
         try:
-            value = self._wrapped(held)(held.task)
-            report = _report(value)
+            report = _report(held, self._wrapped(held)(held))
         except BaseException as error:
             self._failed(held, error)
         else:
             self._loop.report(held, report)
 
+    def _begin_async(self, tasks: List[Held]) -> None:
+        for held in tasks:
+            held.future = asyncio.ensure_future(self._await(held))
+
     async def _await(self, held: Held) -> None:
         if not self._loop.begins(held):
             return
         try:
-            value = self._wrapped(held)(held.task)
+            value = self._wrapped(held)(held)
             while inspect.isawaitable(value):
                 value = await value
-            report = _report(value)
+            report = _report(held, value)
         except BaseException as error:
             self._failed(held, error)
         else:
@@ -273,40 +287,43 @@ class Worker:
     def _wrapped(self, held: Held) -> Handler:
         """Its handler in its middleware, outermost first."""
         call: Handler = held.handler
-        for name in reversed(held.task.message.middleware):
+        if not held.message.middleware:
+            return call
+        for name in reversed(held.message.middleware):
             if name not in self._middleware:
                 raise Fail(f'this worker has no middleware "{name}"')
             call = functools.partial(_around, self._middleware[name], call)
         return call
 
     def _failed(self, held: Held, error: BaseException) -> None:
-        task = held.task
-        where = f"{task.machine}/{task.node} of {task.instance}"
-        if task.is_cancelled:
+        where = f"{held.machine}/{held.node} of {held.instance}"
+        if held.is_cancelled:
             self._loop.drop(held)
         elif isinstance(error, asyncio.CancelledError):
             self._loop.give_back(held, "its handler was cancelled")
         elif isinstance(error, _BadResult):
             log.error("%s: %s; its transitions are %s", where, error,
-                      self._loop.transitions(task) or "not known")
+                      self._loop.transitions(held) or "not known")
             self._loop.give_back(held, f"not a result: {error}", refused=True)
         else:
             if not isinstance(error, (Retry, Fail)):
                 log.warning("%s failed", where, exc_info=error)
-            self._loop.report(held, self._error_report(error))
+            self._loop.report(held, self._error_report(held, error))
 
-    def _error_report(self, error: BaseException) -> v1.TransitionRequest:
+    def _error_report(self, held: Held, error: BaseException) -> bytes:
         text = str(error) or type(error).__name__
         if self._tracebacks:
             text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        report = v1.TransitionRequest(transition="error", error=text[-16_384:])
+        text = text[-16_384:].encode(errors="replace").decode()
+        report = v1.TransitionRequest(instance=held.instance, claim=held.key, transition="error",
+                                      error=text)
         if isinstance(error, Fail):
             report.fatal, report.error_kind = True, error.kind
         if isinstance(error, Retry):
             report.error_kind = error.kind
             if error.after is not None:
                 report.retry_after.CopyFrom(to_duration(error.after))
-        return report
+        return report.SerializeToString()
 
 
 def _around(middleware: Middleware, call: Handler, task: Task) -> Any:
@@ -318,10 +335,13 @@ def _is_async(handler: Handler) -> bool:
         getattr(handler, "__call__", None))
 
 
-def _report(value: Any) -> v1.TransitionRequest:
+def _report(held: Held, value: Any) -> bytes:
+    """A TransitionRequest of what a handler returned."""
     if value is None or isinstance(value, str):
-        return v1.TransitionRequest(transition=value or "ok")
+        return transition_report(held.message.instance, held.key, value or "ok")
     try:
-        return Result.of(value).report()
+        report = Result.of(value).report()
     except (TypeError, ValueError) as error:
         raise _BadResult(str(error)) from error
+    report.instance, report.claim = held.instance, held.key
+    return report.SerializeToString()

@@ -86,7 +86,7 @@ def test_a_handler_is_found_by_node_then_action_then_machine():
     worker.handles(action="a.*")(lambda task: "prefix")
 
     def found(machine, node, action):
-        return worker._handler_of(dfsmr.testing.task(machine=machine, node=node, action=action))
+        return worker._find((machine, node, action))
 
     assert found("m", "n", "a.b")(None) == 0 and found("m", "o", "a.b")(None) == "exact"
     assert found("x", "o", "a.c.d")(None) == "prefix" and found("m", "o", "z")(None) == 1

@@ -21,10 +21,12 @@ export interface ChannelOptions {
 export interface MessageType { type: { name: string; field: { name: string }[] } }
 export type Method = MethodDefinition<object, object> & { requestType: MessageType; responseType: MessageType };
 
-const folder = path.join(__dirname, "..", "protos");
+/** Of the protos. */
+export const folder = path.join(__dirname, "..", "protos");
+/** How messages become plain objects. */
+export const PLAIN = { longs: String, enums: String, bytes: Buffer, defaults: true, objects: true, oneofs: false };
 const definitions = loader.loadSync(
-  fs.readdirSync(path.join(folder, "dfsmr/v1")).map((name) => `dfsmr/v1/${name}`),
-  { includeDirs: [folder], longs: String, enums: String, bytes: Buffer, defaults: true, objects: true, oneofs: false });
+  fs.readdirSync(path.join(folder, "dfsmr/v1")).map((name) => `dfsmr/v1/${name}`), { includeDirs: [folder], ...PLAIN });
 
 /** The services' definitions, for calls with @grpc/grpc-js alone. */
 export const services: Record<string, Record<string, Method>> = {};

@@ -6,7 +6,9 @@ import { around } from "./client";
 import { DfsmrError, StaleClaim, isAgain, ofCall, ofItem } from "./errors";
 import type * as m from "./messages";
 import { Task, errorReport, reportOf, type News, type Result } from "./task";
-import { toDate } from "./values";
+import { toDate, type Json, type Moment } from "./values";
+import { checkedOpen, checkedReport, readResponse, writeRequest, type ReadItem, type ReadResponse, type ReadResult,
+  type ReadTask } from "./work";
 import type { Handler, Logger } from "./worker";
 
 const ITEMS = 900;           // of a message; the server takes 1,000 of each kind
@@ -26,8 +28,10 @@ class Held {
   state: "running" | "reported" | "over" = "running";
   finishable = false;          // cancelled, but a report of it counts
   report?: m.TransitionRequestInput;
-  extendEvery = 0;             // 0: never
-  extendAt = Infinity;
+  size = 0;                    // of the report
+  at = 0;                      // where InHand has it
+  extendEvery = 0;
+  extendAt = 0;                // 0: nobody has looked yet; Infinity: never
   resendAt = Infinity;
   // What the next extension tells, and who waits for its answer.
   progress = 0;
@@ -35,7 +39,7 @@ class Held {
   note = "";
   waiting: Waiter[] = [];
 
-  constructor(message: m.Task, told: (held: Held, news: News) => Promise<void>) {
+  constructor(readonly message: ReadTask, readonly since: number, told: (held: Held, news: News) => Promise<void>) {
     this.task = new Task(message, (news) => told(this, news));
   }
 
@@ -54,7 +58,33 @@ class Held {
   }
 
   get atMostOnce(): boolean {
-    return this.task.message.deadline === null;
+    return this.message.deadline === null;
+  }
+}
+
+/** Claims in hand. Where they come and go by the thousand a Map is no place for them: V8 keeps its
+ * former tables, and all that was in them, until it collects all of its garbage. */
+class InHand {
+  readonly all: Held[] = [];
+
+  get size(): number {
+    return this.all.length;
+  }
+
+  add(held: Held): void {
+    held.at = this.all.push(held) - 1;
+  }
+
+  delete(held: Held): void {
+    const last = this.all.pop();
+    if (!last || last === held) return;
+    this.all[held.at] = last;
+    last.at = held.at;
+  }
+
+  of(claims: string[]): Held[] {
+    const wanted = new Set(claims);
+    return this.all.filter(({ message }) => wanted.has(message.claim));
   }
 }
 
@@ -66,14 +96,14 @@ export interface LoopOptions {
   count: (name: string, amount: number) => void;
   logger: Logger;
   filter: (getMachine: (name: string) => Promise<m.Machine>) => Promise<m.ReadyRequestInput>;
-  handler: (task: Task) => Handler | undefined;
+  handler: (message: ReadTask) => Handler | undefined;
 }
 
-type WorkStream = ClientDuplexStream<object, m.WorkResponse>;
+type WorkStream = ClientDuplexStream<object, ReadResponse>;
 
 export class Loop {
   private readonly session = randomBytes(16).toString("hex");
-  private readonly held = new Map<string, Held>();
+  private readonly held = new InHand();
   private reports: Held[] = [];                 // to be sent
   private readonly extends = new Set<Held>();
   private returns: m.RelinquishRequestInput[] = [];
@@ -81,6 +111,7 @@ export class Loop {
   private sentReports: Held[] = [];             // not answered yet
   private sentExtends: { held: Held; checkpoint: string; waiting: Waiter[] }[] = [];
   private stream?: WorkStream;
+  private running = 0;                          // handlers whose tasks are in hand
   private full = false;                         // the stream takes no more for now
   private flushing = false;
   private stopping = false;
@@ -110,7 +141,7 @@ export class Loop {
     } finally {
       clearTimeout(this.graceEnd);
       clearTimeout(this.timer);
-      for (const held of [...this.held.values()]) {
+      for (const held of [...this.held.all]) {
         this.cancel(held);
         this.forget(held);
       }
@@ -128,7 +159,7 @@ export class Loop {
   /** The grace is over. */
   private giveUp(): void {
     if (this.closing) return;
-    for (const held of [...this.held.values()]) {
+    for (const held of [...this.held.all]) {
       this.cancel(held);
       if (held.state !== "reported") this.giveBack(held, "the worker stops");
     }
@@ -148,15 +179,14 @@ export class Loop {
     try {
       const open = await this.prepare(client);
       if (this.closing || (this.stopping && this.held.size === 0)) return false;
-      const { path, requestSerialize, responseDeserialize } = methodOf("RunnerService", "Work");
-      const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize,
-        channels.metadata()) as unknown as WorkStream;
+      const stream: WorkStream = client.makeBidiStreamRequest(methodOf("RunnerService", "Work").path, writeRequest,
+        readResponse, channels.metadata());
       this.stream = stream;
       this.full = false;
       this.takeUpAgain();
       stream.write({ open, ...this.fill() });
       await new Promise<void>((resolve, reject) => {
-        stream.on("data", (response: m.WorkResponse) => {
+        stream.on("data", (response: ReadResponse) => {
           heard = true;
           this.hear(response);
         }).on("drain", () => {
@@ -186,7 +216,7 @@ export class Loop {
   }
 
   /** What the stream asks for. Asks for the clock, which deadlines are told by; not every token may. */
-  private async prepare(client: GrpcClient): Promise<m.ReadyRequestInput> {
+  private async prepare(client: GrpcClient): Promise<object> {
     try {
       const clock = await this.call<m.Clock>(client, "ScheduleService", "GetClock", {});
       this.offset = clock.time ? toDate(clock.time).getTime() - Date.now() : 0;
@@ -197,7 +227,7 @@ export class Loop {
     }
     const namespace = this.options.namespace;
     const filter = await this.options.filter((id) => this.call(client, "RunnerService", "GetMachine", { namespace, id }));
-    return { ...filter, session: this.session };
+    return checkedOpen({ ...filter, session: this.session });
   }
 
   /** On a new stream all that is in hand is extended, and what was not answered sent again. */
@@ -210,7 +240,7 @@ export class Loop {
     this.sentReports = [];
     this.sentExtends = [];
     this.extends.clear();
-    for (const held of this.held.values()) this.extends.add(held);
+    for (const held of this.held.all) this.extends.add(held);
     this.drain = this.stopping;
   }
 
@@ -220,11 +250,15 @@ export class Loop {
     this.flushing = true;
     setImmediate(() => {
       this.flushing = false;
-      while (this.stream && !this.full && (this.reports.length > 0 || this.extends.size > 0 || this.returns.length > 0 || this.drain)) {
-        this.full = !this.stream.write(this.fill());
-      }
-      if (this.closing && !this.full) this.stream?.end();
+      this.flush();
     });
+  }
+
+  private flush(): void {
+    while (this.stream && !this.full && (this.reports.length > 0 || this.extends.size > 0 || this.returns.length > 0 || this.drain)) {
+      this.full = !this.stream.write(this.fill());
+    }
+    if (this.closing && !this.full) this.stream?.end();
   }
 
   /** Moves as much as a message takes from what is to be sent to what was. */
@@ -234,9 +268,8 @@ export class Loop {
     for (const held of this.reports) {
       if (transitions.length === ITEMS) break;
       if (held.state === "reported" && held.report) {
-        const size = sizeOf(held.report);
-        if (size > room && room !== BYTES) break;
-        room -= size;
+        if (held.size > room && room !== BYTES) break;
+        room -= held.size;
         transitions.push(held.report);
         this.sentReports.push(held);
       }
@@ -261,48 +294,54 @@ export class Loop {
 
   // What is heard.
 
-  private hear(response: m.WorkResponse): void {
-    const reports = this.sentReports.splice(0, response.results.length);
-    response.results.forEach((result, n) => this.answered(reports[n] as Held, result));
+  private hear(response: ReadResponse): void {
+    this.answered(response.results);
     const sent = this.sentExtends.splice(0, response.extended.length);
     response.extended.forEach((item, n) => {
       const { held, waiting } = sent[n] as (typeof sent)[number];
       this.extended(held, waiting, item);
     });
-    for (const claim of [...response.cancelledClaims, ...response.killedClaims]) {
-      const held = this.held.get(claim);
-      if (!held) continue;
-      held.finishable = response.finishableClaims.includes(claim);
+    const unwanted = [...response.cancelledClaims, ...response.killedClaims];
+    for (const held of unwanted.length > 0 ? this.held.of(unwanted) : []) {
+      held.finishable = response.finishableClaims.includes(held.message.claim);
       this.cancel(held);
     }
-    for (const message of response.tasks) this.begin(message);
+    if (response.tasks.length > 0) this.begin(response.tasks);
+    if (this.running === 0) this.flush();  // nothing more is to come
   }
 
-  private begin(message: m.Task): void {
+  private begin(messages: ReadTask[]): void {
     const { count, logger, handler: handlerOf } = this.options;
-    const held = new Held(message, (it, news) => this.told(it, news));
-    this.held.set(message.claim, held);
-    if (message.deadline) this.span(held, message.deadline);
-    count("tasks", 1);
-    const handler = handlerOf(held.task);
-    if (!handler) {
-      logger.error(`no handler for ${message.machine}/${message.node} (action ${message.action}): given back`);
-      this.forget(held);
-      this.returnIt(held, "the worker has no handler for it", true);
-      return;
+    const now = Date.now();
+    this.lookAt(now + SOONEST);
+    count("tasks", messages.length);
+    for (const message of messages) {
+      const held = new Held(message, now, this.told);
+      this.held.add(held);
+      this.running += 1;
+      const handler = handlerOf(message);
+      if (handler) {
+        this.handle(held, handler);
+      } else {
+        logger.error(`no handler for ${message.machine}/${message.node} (action ${message.action}): given back`);
+        this.forget(held);
+        this.returnIt(held, "the worker has no handler for it", true);
+      }
     }
-    void this.handle(held, handler);
   }
 
   /** The next extension is at a third of what is left. */
-  private span(held: Held, deadline: m.Task["deadline"] & object): void {
-    const left = this.virtual ? 3000 : toDate(deadline).getTime() - Date.now() - this.offset;
+  private span(held: Held, deadline: Moment | null, now: number): void {
+    if (!deadline) {
+      held.extendAt = Infinity;
+      return;
+    }
+    const left = this.virtual ? 3000 : toDate(deadline).getTime() - now - this.offset;
     held.extendEvery = Math.max(left / 3, SOONEST);
-    held.extendAt = Date.now() + held.extendEvery;
-    this.lookAt(held.extendAt);
+    held.extendAt = now + held.extendEvery;
   }
 
-  /** One timer for all: most tasks are done long before theirs would be due. */
+  /** One timer for all: most tasks are done before anybody looks at their deadline. */
   private lookAt(at: number): void {
     if (at >= this.timerAt) return;
     clearTimeout(this.timer);
@@ -314,7 +353,8 @@ export class Loop {
   private tend(): void {
     const now = Date.now();
     let next = (this.timerAt = Infinity);
-    for (const held of this.held.values()) {
+    for (const held of this.held.all) {
+      if (held.extendAt === 0) this.span(held, held.message.deadline, held.since);
       if (held.resendAt <= now) {
         held.resendAt = Infinity;
         this.reports.push(held);
@@ -329,13 +369,20 @@ export class Loop {
     this.flushSoon();
   }
 
-  private answered(held: Held, result: m.TransitionResult): void {
-    const { error } = result;
-    if (held.state !== "reported") return;
-    if (!error) {
-      this.options.count("reported", 1);
+  private answered(results: ReadResult[]): void {
+    let reported = 0;
+    this.sentReports.splice(0, results.length).forEach((held, n) => {
+      const error = results[n]?.error;
+      if (held.state !== "reported") return;
+      if (error) return this.refused(held, error);
+      reported += 1;
       this.forget(held);
-    } else if (error.code === status.UNAVAILABLE || error.code === status.RESOURCE_EXHAUSTED) {
+    });
+    if (reported > 0) this.options.count("reported", reported);
+  }
+
+  private refused(held: Held, error: m.ItemError): void {
+    if (error.code === status.UNAVAILABLE || error.code === status.RESOURCE_EXHAUSTED) {
       held.resendAt = Date.now() + AGAIN;
       this.lookAt(held.resendAt);
     } else if (LOST.has(error.reason)) {
@@ -347,7 +394,7 @@ export class Loop {
     }
   }
 
-  private extended(held: Held, waiting: Waiter[], item: m.ExtendResponseItem): void {
+  private extended(held: Held, waiting: Waiter[], item: ReadItem): void {
     const { error } = item;
     for (const waiter of waiting) {
       if (error) waiter.reject(ofItem(error));
@@ -358,7 +405,10 @@ export class Loop {
       if (LOST.has(error.reason)) this.cancel(held);
       return;
     }
-    if (item.deadline) this.span(held, item.deadline);
+    if (item.deadline) {
+      this.span(held, item.deadline, Date.now());
+      this.lookAt(held.extendAt);
+    }
     if (item.cancelRequested || item.killRequested) this.cancel(held);
   }
 
@@ -371,50 +421,65 @@ export class Loop {
 
   // What handlers say.
 
-  private async handle(held: Held, handler: Handler): Promise<void> {
-    const { task } = held;
+  /** What its handler does at once takes no promise. */
+  private handle(held: Held, handler: Handler): void {
+    let value: Result | Promise<Result>;
+    try {
+      value = handler(held.task, held);
+    } catch (error) {
+      return this.failed(held, error);
+    }
+    if (value instanceof Promise) value.then((it) => this.ended(held, it), (error: unknown) => this.failed(held, error));
+    else this.ended(held, value);
+  }
+
+  private ended(held: Held, value: Result): void {
     let report: m.TransitionRequestInput;
     try {
-      let value = handler(task, held);
-      if (value instanceof Promise) value = await value;
-      const made = this.checked(held, value);
-      if (!made) return;
-      report = made;
+      report = typeof value === "string" ? { transition: value } : checkedReport(reportOf(value));
     } catch (error) {
-      if (!held.cancelled) this.options.logger.info(`${task.machine}/${task.node} of ${task.instance} failed: ${String(error)}`);
-      report = errorReport(error, this.options.tracebacks);
+      return this.noResult(held, error);
     }
+    this.report(held, report);
+  }
+
+  private failed(held: Held, error: unknown): void {
+    const { machine, node, instance } = held.task;
+    if (!held.cancelled) this.options.logger.info(`${machine}/${node} of ${instance} failed: ${String(error)}`);
+    this.report(held, checkedReport(errorReport(error, this.options.tracebacks)));
+  }
+
+  private report(held: Held, report: m.TransitionRequestInput): void {
     if (held.state !== "running") return;
     // Of work at most once it is better known how it went than not.
     if (held.cancelled && !(held.finishable && held.atMostOnce)) {
       this.options.count("dropped", 1);
       return this.giveBack(held, "cancelled");
     }
-    held.report = { ...report, instance: task.instance, claim: task.claim };
-    if (sizeOf(held.report) > LARGEST) {
-      this.options.logger.error(`a report of ${task.instance} is larger than a message`);
+    report.instance = held.message.instance;
+    report.claim = held.message.claim;
+    held.report = report;
+    held.size = sizeOf(report);
+    if (held.size > LARGEST) {
+      this.options.logger.error(`a report of ${report.instance} is larger than a message`);
       return this.giveBack(held, "its report was too large", true);
     }
     held.state = "reported";
+    this.running -= 1;
     this.reports.push(held);
     this.flushSoon();
   }
 
-  /** A report of what a handler returned; where that is no result, the task is given back. */
-  private checked(held: Held, value: Result): m.TransitionRequestInput | undefined {
-    try {
-      return reportOf(value);
-    } catch (error) {
-      const { machine, node, instance } = held.task;
-      void this.transitions(held.task).then((known) => {
-        this.options.logger.error(`${machine}/${node} of ${instance}: ${String(error)}; its transitions are ${known}`);
-        this.giveBack(held, `not a result: ${String(error)}`, true);
-      });
-      return undefined;
-    }
+  /** The task is given back. */
+  private noResult(held: Held, error: unknown): void {
+    const { machine, node, instance } = held.task;
+    void this.transitions(held.task).then((known) => {
+      this.options.logger.error(`${machine}/${node} of ${instance}: ${String(error)}; its transitions are ${known}`);
+      this.giveBack(held, `not a result: ${String(error)}`, true);
+    });
   }
 
-  private told(held: Held, { progress, checkpoint, note }: News): Promise<void> {
+  private readonly told = (held: Held, { progress, checkpoint, note }: News): Promise<void> => {
     if (held.state === "over" || held.cancelled) {
       return Promise.reject(new StaleClaim(`${held.task.instance} is not in hand any more`));
     }
@@ -426,7 +491,7 @@ export class Loop {
     const answer = new Promise<void>((resolve, reject) => held.waiting.push({ resolve, reject }));
     answer.catch(() => undefined);  // whoever does not wait for it learns by the signal
     return answer;
-  }
+  };
 
   /** What runs at most once has begun, and stays. `refused`: this worker would only fail again, so for
    * a minute it is not offered that node. */
@@ -449,8 +514,9 @@ export class Loop {
 
   private forget(held: Held): boolean {
     if (held.state === "over") return false;
+    if (held.state === "running") this.running -= 1;
     held.state = "over";
-    this.held.delete(held.task.claim);
+    this.held.delete(held);
     for (const waiter of held.waiting) waiter.reject(new StaleClaim(`${held.task.instance} is not in hand any more`));
     held.waiting = [];
     if (this.stopping && this.held.size === 0) this.wakeUp?.();
@@ -473,10 +539,14 @@ export class Loop {
 
 /** Nearly, in bytes. */
 function sizeOf(report: m.TransitionRequestInput): number {
-  let size = 200;
-  for (const text of [report.nodeParams, report.output, report.checkpoint, report.error]) {
-    if (typeof text === "string") size += text.length < 10_000 ? text.length : Buffer.byteLength(text);
-  }
-  for (const start of [...(report.starts ?? []), ...(report.children ?? [])]) size += 200 + JSON.stringify(start).length;
+  let size = 200 + bytesOf(report.transition) + bytesOf(report.nodeParams) + bytesOf(report.output) +
+    bytesOf(report.checkpoint) + bytesOf(report.error);
+  for (const start of report.starts ?? []) size += 200 + JSON.stringify(start).length;
+  for (const start of report.children ?? []) size += 200 + JSON.stringify(start).length;
   return size;
+}
+
+function bytesOf(text: Json | undefined): number {
+  if (typeof text !== "string") return 0;
+  return text.length < 10_000 ? text.length : Buffer.byteLength(text);
 }

@@ -1,6 +1,7 @@
 // What a handler is given, and what it may answer.
 import type * as m from "./messages";
 import { build, fromJson, toDate, toJson, type Json, type Seconds } from "./values";
+import { wholeTask, type ReadTask } from "./work";
 
 /** The transition `error`, to be tried again: `after` seconds, or as the node's policy says. */
 export class Retry extends Error {
@@ -79,37 +80,40 @@ export interface News {
 
 /** A visit of an instance to a node, in this worker's hands. */
 export class Task<Params = unknown> {
-  constructor(readonly message: m.Task, private readonly send: (news: News) => Promise<void>) {}
+  constructor(private readonly read: ReadTask, private readonly send: (news: News) => Promise<void>) {}
 
-  get namespace(): string { return this.message.namespace; }
-  get instance(): string { return this.message.instance; }
-  get machine(): string { return this.message.machine; }
-  get version(): number { return this.message.version; }
-  get node(): string { return this.message.node; }
-  get visit(): number { return Number(this.message.visit); }
-  get attempt(): number { return this.message.attempt; }
-  get claim(): string { return this.message.claim; }
-  get action(): string { return this.message.action; }
-  get queue(): string { return this.message.queue; }
-  get event(): string { return this.message.event; }
-  get phase(): string { return this.message.phase; }
-  get dryRun(): boolean { return this.message.dryRun; }
-  get tries(): number { return this.message.tries; }
-  get triesLimit(): number { return this.message.triesLimit; }
+  /** All of it, as the server sent it. */
+  get message(): m.Task { return (this.whole ??= wholeTask(this.read)); }
+
+  get namespace(): string { return this.read.namespace; }
+  get instance(): string { return this.read.instance; }
+  get machine(): string { return this.read.machine; }
+  get version(): number { return this.read.version; }
+  get node(): string { return this.read.node; }
+  get visit(): number { return Number(this.read.visit.toString()); }
+  get attempt(): number { return this.read.attempt; }
+  get claim(): string { return this.read.claim; }
+  get action(): string { return this.read.action; }
+  get queue(): string { return this.read.queue; }
+  get event(): string { return this.read.event; }
+  get phase(): string { return this.read.phase; }
+  get dryRun(): boolean { return this.read.dryRun; }
+  get tries(): number { return this.read.tries; }
+  get triesLimit(): number { return this.read.triesLimit; }
 
   /** The instance's, as given at its start. Integers beyond 2^53 are exact in `paramsText` only. */
   get params(): Params { return this.parsed("instanceParams") as Params; }
-  get paramsText(): string { return this.message.instanceParams || "{}"; }
+  get paramsText(): string { return this.read.instanceParams || "{}"; }
   /** The node's or step's: given by the transition that led here, or by the plan. */
   get input(): unknown { return this.parsed("nodeParams"); }
-  get inputText(): string { return this.message.nodeParams || "{}"; }
+  get inputText(): string { return this.read.nodeParams || "{}"; }
   get eventData(): unknown { return this.parsed("eventData"); }
   /** The last that an attempt left; undefined: there is none. */
-  get checkpoint(): unknown { return this.message.checkpoint ? this.parsed("checkpoint") : undefined; }
+  get checkpoint(): unknown { return this.read.checkpoint ? this.parsed("checkpoint") : undefined; }
   /** By the server's clock, as it was at the claim; the worker moves it on. Undefined: never. */
-  get deadline(): Date | undefined { return this.message.deadline ? toDate(this.message.deadline) : undefined; }
+  get deadline(): Date | undefined { return this.read.deadline ? toDate(this.read.deadline) : undefined; }
   /** W3C Trace Context, where the server sends one. */
-  get traceparent(): string { return this.message.traceparent; }
+  get traceparent(): string { return this.read.traceparent; }
 
   /** Tells how far it is, from 0 to 1. Once this resolves, the server has a checkpoint on its disk. */
   async progress(value?: number, { checkpoint, note }: { checkpoint?: Json; note?: string } = {}): Promise<void> {
@@ -117,10 +121,12 @@ export class Task<Params = unknown> {
     await this.send({ progress: value, checkpoint: checkpoint === undefined ? undefined : toJson(checkpoint) || "{}", note });
   }
 
-  private readonly values = new Map<string, unknown>();
+  private whole?: m.Task;
+  private values?: Map<string, unknown>;
 
   private parsed(field: "instanceParams" | "nodeParams" | "eventData" | "checkpoint"): unknown {
-    if (!this.values.has(field)) this.values.set(field, fromJson(this.message[field]));
+    this.values ??= new Map();
+    if (!this.values.has(field)) this.values.set(field, fromJson(this.read[field]));
     return this.values.get(field);
   }
 }

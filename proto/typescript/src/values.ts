@@ -11,9 +11,11 @@ export type Seconds = number;
 export interface Timestamp { seconds: string; nanos: number }
 export interface Duration { seconds: string; nanos: number }
 export interface FieldMask { paths: string[] }
+/** A Timestamp, also one whose seconds are no text yet. */
+export interface Moment { seconds: { toString(): string }; nanos: number }
 
-export function toDate(timestamp: Timestamp): Date {
-  return new Date(Number(timestamp.seconds) * 1000 + timestamp.nanos / 1e6);
+export function toDate(timestamp: Moment): Date {
+  return new Date(Number(timestamp.seconds.toString()) * 1000 + timestamp.nanos / 1e6);
 }
 
 export function toDuration(seconds: number): Duration {

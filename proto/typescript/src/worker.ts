@@ -6,6 +6,7 @@ import { Loop } from "./loop";
 import type * as m from "./messages";
 import { Fail, type Result, type Task } from "./task";
 import { toDuration } from "./values";
+import type { ReadTask } from "./work";
 
 /** `signal` is aborted once the task is not to be worked on any more: then what is returned is dropped. */
 export interface Context { signal: AbortSignal }
@@ -48,6 +49,7 @@ export class Worker {
   readonly name: string;
   readonly namespace: string;
   private readonly handlers = new Map<string, { subject: Subject; handler: Handler }>();
+  private readonly found = new Map<string, Handler | undefined>();  // by what a task has
   private readonly channels: Channels;
   private readonly loop: Loop;
 
@@ -61,7 +63,7 @@ export class Worker {
       channels: this.channels, namespace: this.namespace, grace: options.grace ?? 30,
       tracebacks: options.tracebacks ?? false, count: options.count ?? ((): void => undefined),
       logger: options.logger ?? console,
-      filter: (machine) => this.filter(machine), handler: (task) => this.handlerOf(task),
+      filter: (machine) => this.filter(machine), handler: (message) => this.handlerOf(message),
     });
   }
 
@@ -69,6 +71,7 @@ export class Worker {
     const key = keyOf(subject);
     if (this.handlers.has(key)) throw new TypeError(`${key} has a handler already`);
     this.handlers.set(key, { subject, handler: handler as Handler });
+    this.found.clear();
     return this;
   }
 
@@ -109,14 +112,20 @@ export class Worker {
     return { ...common, keepFor, actions: [...wanted].sort() };
   }
 
-  /** By its node, its action, its machine; in its middleware, outermost first. */
-  private handlerOf(task: Task): Handler | undefined {
-    const parts = task.action.split(".");
+  /** In its middleware, outermost first. */
+  private handlerOf({ machine, node, action, middleware }: ReadTask): Handler | undefined {
+    const key = `${machine} ${node} ${action}`;
+    let found = this.found.get(key);
+    if (!found && !this.found.has(key)) this.found.set(key, found = this.find(machine, node, action));
+    return found && middleware.reduceRight((next, name) => this.around(name, next), found);
+  }
+
+  /** By its node, its action, its machine. */
+  private find(machine: string, node: string, action: string): Handler | undefined {
+    const parts = action.split(".");
     const prefixes = parts.map((_, n) => ({ action: `${parts.slice(0, n).join(".")}.*` })).slice(1).reverse();
-    const { machine, node, action } = task;
     const subjects: Subject[] = [{ machine, node }, { action }, ...prefixes, { action: "*" }, { machine }];
-    const found = subjects.map((it) => this.handlers.get(keyOf(it))).find((it) => it);
-    return found && task.message.middleware.reduceRight((next, name) => this.around(name, next), found.handler);
+    return subjects.map((it) => this.handlers.get(keyOf(it))).find((it) => it)?.handler;
   }
 
   private around(name: string, next: Handler): Handler {

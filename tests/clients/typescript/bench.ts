@@ -1,4 +1,5 @@
 // Empty work on one stream, 64 tasks in hand: by the library, or by the plain stubs: as ../bench.py.
+import { randomBytes } from "node:crypto";
 import { Client, credentials, type ClientDuplexStream } from "@grpc/grpc-js";
 import { Worker, services, type messages } from "dfsmr";
 
@@ -22,7 +23,11 @@ function plain(): void {
     if (response.tasks.length === 0) return;
     stream.write({ transitions: response.tasks.map(({ instance, claim }) => ({ instance, claim, transition: "again" })) });
   });
-  stream.write({ open: { namespace: process.env["DFSMR_NAMESPACE"], machine: "loop", node: "turn", maxTasks: jobs } });
+  const keepFor = { seconds: "30", nanos: 0 } as unknown as number;  // as it is on the wire
+  stream.write({ open: {
+    namespace: process.env["DFSMR_NAMESPACE"], machine: "loop", node: "turn", maxTasks: jobs, worker: "plain",
+    session: randomBytes(16).toString("hex"), keepFor,
+  } });
 }
 
 ({ library, plain })[process.argv[2] as "library" | "plain"]();

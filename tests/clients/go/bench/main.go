@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"log"
 	"os"
@@ -12,6 +14,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"dfsmr"
 	v1 "dfsmr/v1"
@@ -40,8 +43,13 @@ func plain(done *int64) {
 	if err != nil {
 		log.Fatal(err)
 	}
+	session := make([]byte, 16)
+	if _, err := rand.Read(session); err != nil {
+		log.Fatal(err)
+	}
 	request := &v1.WorkRequest{Open: &v1.ReadyRequest{Namespace: os.Getenv("DFSMR_NAMESPACE"),
-		Machine: "loop", Node: "turn", MaxTasks: jobs}}
+		Machine: "loop", Node: "turn", MaxTasks: jobs, Worker: "plain",
+		Session: hex.EncodeToString(session), KeepFor: durationpb.New(30 * time.Second)}}
 	for {
 		if err := stream.Send(request); err != nil {
 			log.Fatal(err)

@@ -1,0 +1,214 @@
+package dfsmr
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	v1 "dfsmr/v1"
+)
+
+// stream is one Work stream: a goroutine reads it, one sends.
+type stream struct {
+	cancel context.CancelFunc
+	want   chan struct{}  // the sender could take a message
+	send   chan *request  // the message; closed: no more
+	heard  chan *response // closed: over, and why is in `end`
+	end    error
+
+	offset  time.Duration // the server's clock minus ours
+	virtual bool          // a clock that goes by order only
+}
+
+func (l *loop) open(all context.Context) {
+	if l.stream != nil || l.opening || l.closing || time.Now().Before(l.openAt) ||
+		(l.stopping && len(l.held) == 0) {
+		return
+	}
+	l.opening = true
+	go func() {
+		s := l.dial(all)
+		select {
+		case l.opened <- s:
+		case <-l.over:
+		}
+	}()
+}
+
+// dial asks for the clock, which deadlines are told by (not every token may), and opens a stream.
+func (l *loop) dial(all context.Context) *stream {
+	ctx, cancel := context.WithCancel(all)
+	s := &stream{cancel: cancel, want: make(chan struct{}, 1), send: make(chan *request, 1),
+		heard: make(chan *response)}
+	brief, enough := context.WithTimeout(ctx, callTime)
+	defer enough()
+	clock, err := l.worker.client.GetClock(brief, &v1.GetClockRequest{})
+	if err == nil {
+		s.offset, s.virtual = time.Until(clock.Time.AsTime()), clock.IsVirtual
+	} else if code := status.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
+		s.end = err
+		return s
+	}
+	open, err := l.worker.filter(ctx)
+	if err != nil {
+		s.end = err
+		return s
+	}
+	open.Session = l.session
+	work, err := l.worker.client.Work(ctx, grpc.ForceCodec(codec{}))
+	if err == nil {
+		err = work.Send(&v1.WorkRequest{Open: open})
+	}
+	if err != nil && !errors.Is(err, io.EOF) { // of EOF Recv tells why
+		s.end = err
+		return s
+	}
+	go s.write(ctx, work)
+	go s.read(ctx, work)
+	return s
+}
+
+func (s *stream) write(ctx context.Context, work v1.RunnerService_WorkClient) {
+	for {
+		select {
+		case s.want <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+		var next *request
+		select {
+		case next = <-s.send:
+		case <-ctx.Done():
+			return
+		}
+		if next == nil {
+			_ = work.CloseSend()
+			return
+		}
+		if work.SendMsg(next) != nil {
+			return // Recv tells why
+		}
+	}
+}
+
+func (s *stream) read(ctx context.Context, work v1.RunnerService_WorkClient) {
+	defer s.cancel()
+	defer close(s.heard)
+	for {
+		heard := &response{}
+		if err := work.RecvMsg(heard); err != nil {
+			s.end = err
+			return
+		}
+		select {
+		case s.heard <- heard:
+		case <-ctx.Done():
+			s.end = ctx.Err()
+			return
+		}
+	}
+}
+
+// take takes up a new stream: all in hand is extended, and what was not answered sent again.
+func (l *loop) take(s *stream) error {
+	l.opening = false
+	if s.end != nil {
+		s.cancel()
+		return l.broke(s.end)
+	}
+	l.stream = s
+	for _, h := range l.sentReports {
+		if !h.over {
+			l.reports = append(l.reports, h)
+		}
+	}
+	for _, e := range l.sentExtends {
+		if e.held.checkpoint == "" {
+			e.held.checkpoint = e.checkpoint
+		}
+		e.held.waiting = append(e.waiting, e.held.waiting...)
+	}
+	l.sentReports, l.sentExtends, l.extends = nil, nil, nil
+	for _, h := range l.held {
+		h.queued = false
+		l.extend(h, time.Now())
+	}
+	l.drain = l.stopping
+	return nil
+}
+
+func (l *loop) ended() error {
+	end := l.stream.end
+	l.stream = nil
+	if errors.Is(end, io.EOF) {
+		end = status.Error(codes.Unavailable, "the server ended the stream")
+	}
+	return l.broke(end)
+}
+
+// broke has the stream opened again, if that is of use.
+func (l *loop) broke(err error) error {
+	if !again(err) {
+		return err
+	}
+	l.at(&l.openAt, time.Now().Add(around(l.pause)))
+	l.pause = longer(l.pause)
+	if !l.stopping || len(l.held) > 0 {
+		l.worker.logger.Info("the stream broke", "error", err)
+		l.worker.count("reconnects", 1)
+	}
+	return nil
+}
+
+func (l *loop) hasNews() bool {
+	return len(l.reports)+len(l.extends)+len(l.returns) > 0 || l.drain || l.closing
+}
+
+// fill moves as much as a message takes from what is to be sent to what was. nil: the stream closes.
+func (l *loop) fill() *request {
+	next, room := &request{}, mostBytes
+	next.Drain = l.drain
+	l.drain = false
+	for ; len(l.reports) > 0 && len(next.reports) < mostItems; l.reports = l.reports[1:] {
+		h := l.reports[0]
+		if h.over {
+			continue
+		}
+		if len(h.report.bytes) > room && room != mostBytes {
+			break
+		}
+		room -= len(h.report.bytes)
+		next.reports = append(next.reports, h.report.bytes)
+		l.sentReports = append(l.sentReports, h)
+	}
+	for ; len(l.extends) > 0 && len(next.Extends) < mostItems; l.extends = l.extends[1:] {
+		h := l.extends[0]
+		h.queued = false
+		if h.over {
+			continue
+		}
+		if room -= len(h.checkpoint); room < 0 {
+			h.queued = true
+			break
+		}
+		next.Extends = append(next.Extends, &v1.ExtendRequest_Item{Instance: h.task.Instance,
+			Claim: h.task.Claim, Progress: h.progress, Checkpoint: h.checkpoint, Note: h.note})
+		l.sentExtends = append(l.sentExtends, sentExtend{h, h.checkpoint, h.waiting})
+		h.checkpoint, h.waiting = "", nil
+	}
+	returns := len(l.returns)
+	if returns > mostItems {
+		returns = mostItems
+	}
+	next.Relinquishes, l.returns = l.returns[:returns], l.returns[returns:]
+	if l.closing && len(next.reports) == 0 && proto.Size(&next.WorkRequest) == 0 {
+		return nil
+	}
+	return next
+}

@@ -321,6 +321,8 @@ Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const GiveBa
   if (!slot) return slot.error();
   Token& token = scene.instance.tokens[*slot];
   std::string node(NodeName(scene.machine, token.node));
+  const bool waits = token.WaitsForLimits();
+  const auto limits = token.limits;
   auto listed = std::ranges::find(token.claims, claim.id, &Claim::id);
   if (listed == token.claims.end()) listed = Recover(scene, token, claim.id);
   GiveBack(scene, token, *listed, args.client, args.reason);
@@ -329,6 +331,9 @@ Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const GiveBa
     NoteRefusal(token, {listed->worker, scene.now, args.reason});
   }
   if (args.refused || !listed->Begun()) NoAttempt(token, *listed);
+  // It has lost nothing but a claim that nobody knew of.
+  /*mutant lost-claim-takes-place*/ if (waits)
+    token.limits = limits; /*end*/
   FreeIfUnclaimed(scene, claim.visit);
   StopIfCancelled(scene);
   return node;

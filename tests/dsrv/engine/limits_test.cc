@@ -606,6 +606,31 @@ TEST_CASE("documents that were stored with built-in keys go on after a restart")
   for (const char* id : {"a", "b", "i"}) CHECK(StateOf(world, id) == "STOPPED SUCCESS");
 }
 
+TEST_CASE("what waits for a place waits on when a claim that a crash lost is given back") {
+  World world;
+  world.Define(
+      "id: m\nnodes: {n: {start: true, limit: {key: k, max: 1}, transitions: {ok: z}}, z: {final: "
+      "true}}\n");
+  world.Start("m", "a");
+  const std::vector<Task> lost = world.Ready();
+  REQUIRE(lost.size() == 1);
+  world.Crash();  // before the claim was written
+  REQUIRE(world.TryStart({.machine = "m", .id = "b", .priority = 1}));
+  const std::vector<Task> other = world.Ready();
+  REQUIRE(other.size() == 1);
+  REQUIRE(other[0].instance == "b");
+  REQUIRE(world.Must("a").tokens.front().WaitsForLimits());
+  GiveBackArgs args;
+  SUBCASE("") {}
+  SUBCASE("refused") { args.refused = true; }
+  REQUIRE(world.Do([&](Engine& e) { return e.Relinquish("ns", "a", lost[0].claim, args); }));
+  CHECK(world.Must("a").tokens.front().WaitsForLimits());
+  REQUIRE(world.Report(other[0], "ok"));
+  const std::vector<Task> next = world.Ready();
+  REQUIRE(next.size() == 1);
+  CHECK(next[0].instance == "a");
+}
+
 TEST_CASE("resuming asks for what a step held by the step's word") {
   World world;
   std::string word;

@@ -116,7 +116,7 @@ def test_a_wrong_certificate_is_told_and_gets_no_partition(secured, authority, t
     assert "certificate" in told[0].lower(), told
     seen = seen_by(owner)
     assert owner_of([owner], seen) is owner
-    assert not only(one for one in seen.servers if one.address == address).reachable
+    assert not only([one for one in seen.servers if one.address == address]).reachable
     space.start("job", "one")
     assert owner.runner.GetInstance(v1.GetInstanceRequest(namespace="default", id="one"),
                                     timeout=CALL).state == v1.Instance.RUNNING

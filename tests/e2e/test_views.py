@@ -24,7 +24,7 @@ flow:
 """
 PLANNED = """\
 action: draft
-phases: [plan, run]
+plan: worker
 ---
 plan: planned
 flow: [{step: draft, action: draft}]

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <atomic>
 #include <filesystem>
 #include <mutex>
@@ -17,6 +18,9 @@
 #include "tests/storage/rocks/temporary_folder.h"
 
 namespace dfsmr {
+
+// As dsrv does: who writes to a connection that the other side has ended gets an error, no signal.
+inline const auto kSignalBefore = std::signal(SIGPIPE, SIG_IGN);
 
 class Proxy {
  public:

@@ -1,12 +1,37 @@
 """What tests of several servers over one database ask of them."""
+import itertools
 import time
 
 import grpc
 
 from stubs import cluster
-from support import CALL, Refusal, eventually
+from support import CALL, Refusal, Server, eventually
 
 TAKEN = 15.0  # seconds within which another server serves what one had that is gone
+
+
+class Sharers:
+    """Makes servers that share a store, which is in a schema of its own."""
+    numbers = itertools.count(1)
+
+    def __init__(self, url):
+        self.url = url
+        self.flags = ()
+        self.schema = f"test{next(self.numbers)}"
+        self.servers = []
+
+    def add(self, *flags, **more):
+        """One that is not started yet."""
+        self.servers.append(Server(None, "--store", self.url, "--store-schema", self.schema,
+                                   *self.flags, *flags, **more))
+        return self.servers[-1]
+
+    def __call__(self, *flags, **more):
+        return self.add(*flags, **more).start()
+
+    def dispose(self):
+        for server in self.servers:
+            server.dispose()
 
 
 def seen_by(server):

@@ -3,7 +3,9 @@ import signal
 
 import pytest
 
+import postgres
 import support
+from cluster_servers import Sharers
 from support import CONSUMER, MACHINES, Cli, Server, fresh_name
 
 
@@ -71,6 +73,22 @@ def new_server(tmp_path):
     yield make
     for made in servers:
         made.dispose()
+
+
+@pytest.fixture(scope="module")
+def database():
+    """A PostgreSQL for the servers of a module."""
+    made = postgres.Postgres()
+    yield made
+    made.dispose()
+
+
+@pytest.fixture
+def sharers(database):
+    """Makes servers that share a store, which is the test's own."""
+    made = Sharers(database.url())
+    yield made
+    made.dispose()
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
 """Several servers over one database: any will do, one owns the partition, another takes over."""
-import itertools
 import signal
 import subprocess
 import time
@@ -7,34 +6,9 @@ import time
 import grpc
 import pytest
 
-import postgres
 from cluster_servers import TAKEN, owner_of, persist, seen_by, together
 from stubs import cluster, v1
-from support import CALL, CONSUMER, DCLI, DSRV, JOB, Server, eventually, health, result
-
-SCHEMAS = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def database():
-    made = postgres.Postgres()
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
-def sharers(database):
-    """Makes servers that share a store, which is the test's own."""
-    schema = f"test{next(SCHEMAS)}"
-    servers = []
-
-    def make(*flags):
-        servers.append(Server(None, "--store", database.url(), "--store-schema", schema, *flags))
-        return servers[-1].start()
-
-    yield make
-    for made in servers:
-        made.dispose()
+from support import CALL, CONSUMER, DCLI, DSRV, JOB, eventually, health, result
 
 
 def test_any_server_will_do(sharers):

@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-import postgres
 from cluster_crew import Crew, Proxy, new_servers, owner_among
 from cluster_demo import Story
 from support import Server, eventually
@@ -16,13 +15,6 @@ from support import Server, eventually
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SCHEMAS = itertools.count(1)
 TAKEN = 20.0  # 15 s of the contract, and what a busy machine adds
-
-
-@pytest.fixture(scope="module")
-def database():
-    made = postgres.Postgres()
-    yield made
-    made.dispose()
 
 
 @pytest.fixture

@@ -1,28 +1,14 @@
 """What the front of a server that shares its store makes of calls as they come from the network."""
-import itertools
-
 import pytest
 
-import postgres
 from raw_grpc import RawCall
 from stubs import v1
-from support import JOB, Server
-
-SCHEMAS = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def database():
-    made = postgres.Postgres()
-    yield made
-    made.dispose()
+from support import JOB
 
 
 @pytest.fixture
-def sharer(database):
-    server = Server(None, "--store", database.url(), "--store-schema", f"front{next(SCHEMAS)}")
-    yield server.start()
-    server.dispose()
+def sharer(sharers):
+    return sharers()
 
 
 @pytest.mark.parametrize("name, value", [

@@ -1,5 +1,4 @@
 """Logs of operations of servers that share a store: they are in the database, and any server will do."""
-import itertools
 import json
 import subprocess
 import threading
@@ -7,12 +6,10 @@ import time
 
 import pytest
 
-import postgres
 from cluster_servers import owner_of, persist, seen_by, together
-from support import CONSUMER, DCLI, JOB, SOON, Server, eventually
-from test_logs import Appending, batch, read, texts
+from support import CONSUMER, DCLI, JOB, SOON, eventually
+from test_logs import Appending, batch, overfill, read, texts
 
-SCHEMAS = itertools.count(1)
 # Writes a line each 50 ms, numbered and with the time, until the file is gone.
 WRITES = """\
 #!/bin/sh
@@ -23,28 +20,6 @@ while [ -e "$1" ]; do
   sleep 0.05
 done
 """
-
-
-@pytest.fixture(scope="module")
-def database():
-    made = postgres.Postgres()
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
-def sharers(database):
-    schema = f"logs{next(SCHEMAS)}"
-    servers = []
-
-    def make(*flags):
-        servers.append(Server(None, "--store", database.url(), "--store-schema", schema, *flags))
-        servers[-1].schema = schema
-        return servers[-1].start()
-
-    yield make
-    for made in servers:
-        made.dispose()
 
 
 class Follower:
@@ -196,16 +171,7 @@ def test_of_the_store_so_much_is_kept(sharers):
     server = sharers("--logs-mb", "2")
     space = server.space("default")
     persist(lambda: space.define(JOB))
-    append = Appending(space)
-    tasks = {}
-    for id in "abc":
-        space.start("job", id)
-        tasks[id] = space.take()
-    for id in "ba":
-        space.report(tasks[id])
-    for id in "abc":
-        for first in range(1, 800, 100):
-            append.lines(tasks[id], ["x" * 1000] * 100, first=first)
+    append = overfill(space)
     eventually(lambda: len(read(space, "b")) < 800, SOON)
     assert len(read(space, "a")) == 800 and len(read(space, "c")) == 800
     append.close()
@@ -220,7 +186,7 @@ def test_a_store_that_keeps_none_drops_those_of_before(sharers, database):
     task = space.take()
     append.lines(task, ["kept"])
     append.close()
-    rows = f"select count(*) from {server.schema}.logs"
+    rows = f"select count(*) from {sharers.schema}.logs"
     assert int(database.sql(rows)) > 1
     server.stop()
     server = sharers("--logs-mb", "0")

@@ -1,38 +1,17 @@
 """GET /metrics of servers that share a store: of the owner, and of one that owns nothing."""
-import itertools
-
 import pytest
 
-import postgres
 from cluster_families import ALONE, CLUSTER
 from cluster_servers import owner_of, seen_by, together
-from support import JOB, Server
+from support import JOB
 from test_metrics import FAMILIES, PROCESS, promtool, scrape, settled
 from web import Door
 
-SCHEMAS = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def database():
-    made = postgres.Postgres()
-    yield made
-    made.dispose()
-
 
 @pytest.fixture
-def sharers(database):
-    flags = ("--store", database.url(), "--store-schema", f"metrics{next(SCHEMAS)}", "--http",
-             "localhost:0")
-    servers = []
-
-    def make(*more):
-        servers.append(Server(None, *flags, *more))
-        return servers[-1].start()
-
-    yield make
-    for made in servers:
-        made.dispose()
+def sharers(sharers):
+    sharers.flags = ("--http", "localhost:0")
+    return sharers
 
 
 @pytest.fixture

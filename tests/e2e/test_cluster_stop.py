@@ -1,5 +1,4 @@
 """How servers that share a store start and stop, also while the database is away."""
-import itertools
 import pathlib
 import signal
 import socket
@@ -9,38 +8,9 @@ import time
 import grpc
 import pytest
 
-import postgres
 from cluster_servers import owner_of, seen_by, together
 from stubs import v1
-from support import CALL, DSRV, JOB, Refusal, Server, eventually
-
-SCHEMAS = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def database():
-    made = postgres.Postgres()
-    yield made
-    made.dispose()
-
-
-@pytest.fixture
-def sharers(database):
-    schema = f"stop{next(SCHEMAS)}"
-    servers = []
-
-    def make(*flags, every_interface=False, **more):
-        servers.append(Server(None, "--store", make.url, "--store-schema", schema, *flags, **more))
-        if every_interface:
-            servers[-1].address = f"0.0.0.0:{servers[-1].port}"
-        return servers[-1].launch() if make.launch_only else servers[-1].start()
-
-    make.url = database.url()
-    make.launch_only = False
-    make.schema = schema
-    yield make
-    for made in servers:
-        made.dispose()
+from support import CALL, DSRV, JOB, Refusal, eventually
 
 
 def test_a_standby_that_stops_waits_for_what_it_has_passed_on(sharers, database):
@@ -86,9 +56,8 @@ def test_a_stop_ends_in_time_while_the_database_is_away(sharers, database):
 
 
 def test_a_server_that_starts_anew_waits_for_the_database(sharers, database):
-    sharers.launch_only = True
     database.kill()
-    servers = [sharers(environment={"DSRV_STARTS_ANEW": "1"}) for _ in range(2)]
+    servers = [sharers.add(environment={"DSRV_STARTS_ANEW": "1"}).launch() for _ in range(2)]
     try:
         for server in servers:
             eventually(lambda: "does not start yet" in server.log, CALL)
@@ -102,10 +71,9 @@ def test_a_server_that_starts_anew_waits_for_the_database(sharers, database):
 
 
 def test_a_first_start_without_a_database_is_refused(sharers, database):
-    sharers.launch_only = True
     database.kill()
     try:
-        assert sharers().exit_status() == 1
+        assert sharers.add().launch().exit_status() == 1
     finally:
         database.start()
 
@@ -126,8 +94,9 @@ def test_what_the_database_refuses_is_not_tried_at_full_speed(sharers, database)
 
 
 def test_a_server_on_every_interface_advertises_the_name_of_its_host(sharers):
-    sharers.launch_only = True
-    server = sharers("--insecure", every_interface=True)
+    server = sharers.add("--insecure")
+    server.address = f"0.0.0.0:{server.port}"
+    server.launch()
     eventually(lambda: f"advertise={socket.gethostname()}:{server.port}" in server.log, CALL)
     server.terminate()
     assert server.exit_status() == 0
@@ -136,13 +105,12 @@ def test_a_server_on_every_interface_advertises_the_name_of_its_host(sharers):
 def test_a_server_that_was_killed_does_not_say_for_ever_where_all_others_are(sharers, database):
     server = sharers()
     server.kill()
-    sharers.launch_only = True
     elsewhere = ("--insecure", "--advertise", "somewhere.example.org:3004")
-    refused = sharers(*elsewhere)
+    refused = sharers.add(*elsewhere).launch()
     assert refused.exit_status() == 1
     assert "advertises" in refused.log
     database.sql(f"update {sharers.schema}.server set seen = seen - interval '1 minute'")
-    other = sharers(*elsewhere)
+    other = sharers.add(*elsewhere).launch()
     eventually(lambda: "dsrv listens" in other.log, CALL)
     other.terminate()
     assert other.exit_status() == 0

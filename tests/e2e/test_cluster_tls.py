@@ -1,23 +1,11 @@
 """Several servers that trust each other by certificates: calls pass from one to another."""
-import itertools
-
 import pytest
 
-import postgres
 from certificates import Authority
 from cluster_servers import owner_of, seen_by
 from stubs import cluster_grpc, v1, v1_grpc
-from support import CALL, JOB, Server, Space, eventually, only
+from support import CALL, JOB, Space, eventually, only
 from test_security import ADMIN_SECRET, secure_channel, token_flags
-
-SCHEMAS = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def database():
-    made = postgres.Postgres()
-    yield made
-    made.dispose()
 
 
 @pytest.fixture
@@ -26,25 +14,18 @@ def authority(tmp_path):
 
 
 @pytest.fixture
-def secured(database):
-    """Makes servers that share a store, which is the test's own; does not wait until they serve."""
-    schema = f"tls{next(SCHEMAS)}"
-    servers = []
-
+def secured(sharers):
+    """Makes servers that share a store, with certificates; does not wait until they serve."""
     def make(files, *flags):
         cert, key = files
-        server = Server(None, "--store", database.url(), "--store-schema", schema, "--tls-cert",
-                        cert, "--tls-key", key, *flags)
-        servers.append(server)
+        server = sharers.add("--tls-cert", cert, "--tls-key", key, *flags)
         server.address = f"localhost:{server.port}"
         server.launch()
         eventually(lambda: "dsrv listens on" in server.log or server.process.poll() is not None)
         assert server.process.poll() is None, server.log
         return server
 
-    yield make
-    for server in servers:
-        server.dispose()
+    return make
 
 
 def connect(server, authority, identity=None, secret=""):

@@ -395,10 +395,8 @@ def test_a_tail_is_followed(space, append):
 # Bounds, ends and crashes -----------------------------------------------------------------------
 
 
-def test_of_the_server_the_logs_that_stopped_first_go_first(new_server):
-    server = new_server("--logs-mb", "2").start()
-    space = server.space("default")
-    space.define(JOB)
+def overfill(space):
+    """Over 2 MiB of logs: of c, which runs, and of b and a, which have stopped in this order."""
     append = Appending(space)
     tasks = {}
     for id in "abc":
@@ -409,6 +407,14 @@ def test_of_the_server_the_logs_that_stopped_first_go_first(new_server):
     for id in "abc":
         for first in range(1, 800, 100):
             append.lines(tasks[id], ["x" * 1000] * 100, first=first)
+    return append
+
+
+def test_of_the_server_the_logs_that_stopped_first_go_first(new_server):
+    server = new_server("--logs-mb", "2").start()
+    space = server.space("default")
+    space.define(JOB)
+    append = overfill(space)
     eventually(lambda: read(space, "b") == [] or sum(
         len(e.text) for id in "abc" for e in read(space, id)) < 2 << 20)
     size = {id: len(read(space, id)) for id in "abc"}

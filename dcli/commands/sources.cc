@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <initializer_list>
 #include <iostream>
 #include <iterator>
 #include <sstream>
@@ -43,25 +42,23 @@ Source ReadStandardInput() {
   return {"stdin", text.str()};
 }
 
-// Whether the file's first document is a map with all these keys.
-bool HasKeys(const fs::path& file, std::initializer_list<std::string_view> keys) {
+// Whether the file's first document is a map with this key.
+bool HasKey(const fs::path& file, std::string_view key) {
   const auto source = ReadFile(file.string());
   if (!source) return false;
   Reporter ignored("");
   const YamlTree tree = ReadYaml(source->text, &ignored, OnEmpty::kAccept);
   const YamlNode* root = tree.documents.empty() ? nullptr : tree.documents.front().root;
-  if (root == nullptr || !root->IsMap()) return false;
-  return std::ranges::all_of(
-      keys, [root](std::string_view key) { return root->Find(key) != nullptr; });
+  return root != nullptr && root->IsMap() && root->Find(key) != nullptr;
 }
 
 bool IsManifest(const fs::path& file) {
-  return file.filename() == "package.yaml" && HasKeys(file, {"package"});
+  return file.filename() == "package.yaml" && HasKey(file, "package");
 }
 
 // What an agent reads lies beside the documents whose work it does, and holds none.
 bool IsOfWorkers(const fs::path& file) {
-  return file.stem() == "workers" && HasKeys(file, {"workers"});
+  return file.stem() == "workers" && HasKey(file, "workers");
 }
 
 // What is found in a folder.

@@ -14,8 +14,8 @@
 
 namespace dfsmr::cli {
 
-// CLI11 takes an argument in brackets for a list and splits it at its commas. A mark in front, which
-// is no text, keeps it whole while it is parsed.
+// CLI11 takes an argument in brackets for a list and splits it at its commas. A mark in front,
+// which is no text, keeps it whole while it is parsed.
 inline constexpr char kMark = '\x01';
 inline std::string Marked(const std::string& word) {
   return word.starts_with('[') || word.starts_with(kMark) ? kMark + word : word;

@@ -59,8 +59,8 @@ class Description {
   std::vector<std::pair<std::string, std::string>> lines_;
 };
 
-// The message in proto3 JSON mapping, on one line, default values left out. Fails when it has no such
-// form: a time after the year 9999, say.
+// The message in proto3 JSON mapping, on one line, default values left out. Fails when it has no
+// such form: a time after the year 9999, say.
 Result<std::string> JsonOf(const google::protobuf::Message& message);
 
 }  // namespace dfsmr::cli

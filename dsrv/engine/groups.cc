@@ -18,13 +18,6 @@ std::string Members(uint64_t count) {
   return std::to_string(count) + (count == 1 ? " member" : " members");
 }
 
-std::string Begin(const std::string& text) {
-  if (text.size() <= kErrorShown) return text;
-  size_t end = kErrorShown;
-  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;  // whole characters
-  return text.substr(0, end) + "…";
-}
-
 }  // namespace
 
 Error NoSuchGroup(const std::string& ns, const std::string& name) {
@@ -232,7 +225,7 @@ void Groups::CountFailure(Group& group, const Instance& instance) {
   std::string last = Quoted(instance.id) + ", which " +
                      (instance.Stopped() ? "ended with " + std::string(Name(instance.result))
                                          : std::string("paused because steps failed"));
-  if (!instance.error.empty()) last += ": " + Begin(instance.error);
+  if (!instance.error.empty()) last += ": " + Cut(instance.error, kErrorShown);
   StopOnFail(group, last);
 }
 

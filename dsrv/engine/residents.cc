@@ -11,8 +11,8 @@
 namespace dfsmr {
 namespace {
 
-// Of those that have stopped, while there is room: what repeats a report is answered from memory. More
-// of them would only spread what lives over more memory than the processor's caches hold.
+// Of those that have stopped, while there is room: what repeats a report is answered from memory.
+// More of them would only spread what lives over more memory than the processor's caches hold.
 constexpr size_t kEndedKept = 1'000;
 
 }  // namespace

@@ -178,7 +178,8 @@ class Residents {
   const EngineOptions& options_;
   const Spaces* spaces_ = nullptr;
   absl::flat_hash_set<std::unique_ptr<Resident>, ByName, ByName> residents_;  // has no order
-  // The first of each is the next that may leave memory. Those that have stopped go before the others.
+  // The first of each is the next that may leave memory. Those that have stopped go before the
+  // others.
   std::list<Resident*> by_use_;
   std::list<Resident*> ended_;
   std::list<std::pair<Timestamp, Resident*>> lazy_;  // to be written by then, the first due first

@@ -144,7 +144,6 @@ class Logs {
   bool RunOne();  // false: nothing waits
   Clock::time_point NextDue() const;
   bool BeReady();
-  void Await(std::string_view doing, const Error& error);
   Result<Ok> AppendNow(std::span<const LogStore::Piece> pieces);
   void Flush();
   bool FlushSome();

@@ -120,10 +120,7 @@ Result<Ok> ReadStep(const Moment& moment, const StepCommand& command,
     auto source = ReadStepSource(moment, view->instance, command.path);
     if (!source) return source.error();
     if (!*source) return NoSuchStep(command);
-    auto visited = VisitSteps(moment, view->instance, command.path, [&](v1::Step& step) {
-      if (step.path() == command.path) reply->mutable_step()->Swap(&step);
-    });
-    if (!visited) return visited;
+    if (!(*source)->step.path().empty()) reply->mutable_step()->Swap(&(*source)->step);
     const bool handed_out = reply->step().has_start_time();
     reply->set_input(handed_out && filled ? *filled : (*source)->input);
     reply->set_resolved(handed_out && filled.has_value());

@@ -264,8 +264,8 @@ struct OwnPlan {
   std::unordered_map<NodeIndex, rows::StepRow> rows;
 };
 
-// With the rows of the steps under a path alone, and of what stands between steps. nullopt: it is not
-// planned yet, or is of a plain machine.
+// With the rows of the steps under a path alone, and of what stands between steps. nullopt: it is
+// not planned yet, or is of a plain machine.
 Result<std::optional<OwnPlan>> ReadPlan(const Moment& moment, const Instance& instance,
                                         std::string_view under) {
   std::optional<OwnPlan> plan;
@@ -346,6 +346,9 @@ Result<std::optional<StepSource>> ReadStepSource(const Moment& moment, const Ins
   source->priority = machine.nodes[home].settings->priority;
   const auto row = (*plan)->rows.find(home);
   if (row != (*plan)->rows.end() && !row->second.input.empty()) source->input = row->second.input;
+  PlanView(machine, std::move((*plan)->rows), instance.Stopped()).Show(path, [&](v1::Step& step) {
+    if (step.path() == path) source->step.Swap(&step);
+  });
   return source;
 }
 

@@ -100,10 +100,14 @@ std::string OneLine(std::string_view text) {
   return out;
 }
 
-std::string Cut(std::string_view text, size_t bytes) {
-  if (text.size() <= bytes) return std::string(text);
+std::string_view Head(std::string_view text, size_t bytes) {
+  if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
-  return std::string(text.substr(0, bytes)) + "…";
+  return text.substr(0, bytes);
+}
+
+std::string Cut(std::string_view text, size_t bytes) {
+  return std::string(Head(text, bytes)) + (text.size() > bytes ? "…" : "");
 }
 
 std::string Quoted(std::string_view text) { return "'" + OneLine(Cut(text, kQuotedMax)) + "'"; }

@@ -26,7 +26,9 @@ bool ValidWorkerName(std::string_view name);
 // `what` is what it names, for example "node".
 std::optional<std::string> NameProblem(std::string_view what, std::string_view name);
 
-// The text, or its first so many bytes of whole characters and "…".
+// The whole characters among the first so many bytes.
+std::string_view Head(std::string_view text, size_t bytes);
+// The text, or its head and "…".
 std::string Cut(std::string_view text, size_t bytes);
 
 // In single quotes, control characters escaped, cut to a length that fits a message of one line.

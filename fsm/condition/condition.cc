@@ -4,6 +4,7 @@
 #include <array>
 
 #include "fsm/base/json.h"
+#include "fsm/base/names.h"
 #include "fsm/schema/pattern.h"
 
 namespace dfsmr {
@@ -19,14 +20,6 @@ constexpr size_t kPatternMax = 500;
 
 bool IsString(std::string_view json) { return json::KindOf(json) == json::Kind::kString; }
 bool IsNumber(std::string_view json) { return json::KindOf(json) == json::Kind::kNumber; }
-
-// At most the first kMatchedBytes, whole characters.
-std::string_view MatchedPart(std::string_view text) {
-  if (text.size() <= kMatchedBytes) return text;
-  size_t end = kMatchedBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
-  return text.substr(0, end);
-}
 
 bool Contains(std::string_view whole, std::string_view part) {
   if (IsString(whole)) {
@@ -44,9 +37,9 @@ bool Contains(std::string_view whole, std::string_view part) {
 bool Matches(const Condition& condition, std::string_view value, std::string_view operand) {
   if (!IsString(value) || !IsString(operand)) return false;
   const std::string text = json::Unquote(value);
-  if (condition.pattern) return condition.pattern->Matches(MatchedPart(text));
+  if (condition.pattern) return condition.pattern->Matches(Head(text, kMatchedBytes));
   const auto pattern = json_schema::Pattern::Compile(json::Unquote(operand));
-  return pattern && pattern->size() <= kPatternMax && pattern->Matches(MatchedPart(text));
+  return pattern && pattern->size() <= kPatternMax && pattern->Matches(Head(text, kMatchedBytes));
 }
 
 bool Compare(const Condition& condition, std::string_view value, std::string_view operand) {

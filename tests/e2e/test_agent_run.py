@@ -707,6 +707,32 @@ def test_a_broken_stream_stops_nothing(fake, run, tmp_path):
     assert fake.report(claim).transition == "ok"
 
 
+def test_what_is_asked_while_there_is_no_stream_takes_no_answer_of_another(fake, run, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    script(tmp_path, "echo ready; exec sleep 1000", "other.sh")
+    script(tmp_path, f"echo ready; read x < {tmp_path}/fifo")
+    run("workers: {do: {run: ./run.sh, jobs: 1}, other: ./other.sh}\n", "--jobs", "4")
+    first = fake.hand_out()
+    ready(fake, first)
+    second, other = fake.hand_out(), fake.hand_out("other")
+    ready(fake, other)
+    fake.stale.add(second)
+    fake.refusal = (grpc.StatusCode.UNAVAILABLE, "")
+    streams = len(fake.streams)
+    fake.stream.break_off()
+    (tmp_path / "fifo").write_text("x\n")  # now there is room for the second
+    eventually(lambda: "exit status 0" in " ".join(fake.lines(first, agent.LogLine.AGENT)))
+    fake.refusal = None
+    eventually(lambda: len(fake.streams) > streams)
+    assert fake.report(first).transition == "ok"
+    third = fake.hand_out()  # what comes later has its own answers, too
+    ready(fake, third)
+    assert fake.lines(second) == []
+    assert not fake.stages(other)
+    (tmp_path / "fifo").write_text("x\n")
+    assert fake.report(third).transition == "ok"
+
+
 def test_what_is_refused_after_a_break_is_stopped(fake, run, tmp_path):
     run(script(tmp_path, away(tmp_path) + "echo ready; exec sleep 1000"))
     claim = fake.hand_out()

@@ -162,6 +162,23 @@ def test_a_plain_cancel_waits_for_the_end(live, space, tmp_path):
     assert not lives(pid)
 
 
+def test_what_handles_the_cancel_is_not_stopped_by_it(live, space, tmp_path):
+    one = live('if [ "$DFSMR_EVENT" = cancel ]; then\n'
+               f"  echo begin >> {tmp_path}/told; read x < {tmp_path}/fifo; "
+               f"echo end >> {tmp_path}/told; exit 0\nfi\n"
+               "echo '{\"transition\": \"suspend\"}'\n")
+    os.mkfifo(tmp_path / "fifo")
+    space.define("plan: p\nflow: [{step: a, action: job.work}]\n")
+    id = space.plan("p")
+    eventually(lambda: space.step_states(id)["a"] == "SUSPENDED")
+    one.cli.ok("cancel", id)
+    eventually((tmp_path / "told").exists)
+    eventually(lambda: space.step_states(id)["a"] == "RUNNING")
+    (tmp_path / "fifo").write_text("x\n")
+    eventually(lambda: one.result(id) == "CANCELLED")
+    assert (tmp_path / "told").read_text().split() == ["begin", "end"]
+
+
 def test_another_agent_takes_what_a_killed_one_had(live, space, tmp_path):
     one = live(away(tmp_path) + f"[ -e {tmp_path}/again ] || exec sleep 1000", "--keep-for", "1s")
     id = space.start("job")

@@ -34,13 +34,13 @@ void Hands::Ended(Hand* hand, const RunEnd& end) {
   logs_->End(hand->task.claim());
   if (hand->lost || hand->order != Order::kNone || hand->given_back) return Stopped(hand, end);
   if (end.how == RunEnd::How::kRefused) return GiveBack(hand, end.why, true);
-  if (end.how == RunEnd::How::kGivenBack) return GiveBack(hand, end.why);
-  if (hand->timed_out) {
+  if (hand->timed_out) {  // also when its process was stopped for another task of it
     Verdict verdict =
         Failure(TimeOutText(*hand->worker, hand->task) + ": " + end.status, "timeout");
     verdict.checkpoint = end.verdict.checkpoint;
     return Report(hand, verdict);
   }
+  if (end.how == RunEnd::How::kGivenBack) return GiveBack(hand, end.why);
   Report(hand, end.verdict);
 }
 

@@ -1060,6 +1060,16 @@ def test_a_served_task_is_cancelled_by_a_word_or_with_its_process(fake, run, tmp
     assert "another task" in back.reason and not back.refused
 
 
+def test_served_tasks_that_time_out_together_are_errors_of_that_kind(fake, run, tmp_path):
+    (tmp_path / "deaf").touch()
+    run(serving(tmp_path, ", concurrency: 3, timeout: 500ms, kill_after: 300ms"))
+    claims = [fake.hand_out(node_params='{"hold": true}') for _ in range(2)]
+    for claim in claims:
+        report = fake.report(claim)
+        assert (report.transition, report.error_kind) == ("error", "timeout")
+    assert not fake.given_back
+
+
 def test_a_served_task_takes_no_middleware(fake, run, tmp_path):
     run(serving(tmp_path))
     report = fake.report(fake.hand_out(middleware=["audit"]))

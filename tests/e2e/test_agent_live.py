@@ -153,6 +153,18 @@ def test_cancel_kill_leaves_no_process(live, space, tmp_path):
     assert one.result(id) == "CANCELLED"
 
 
+def test_cancel_kill_of_a_parent_waits_for_the_processes_of_its_children(live, space, tmp_path):
+    one = live(away(tmp_path) + "trap '' TERM; while :; do sleep 0.01; done")
+    space.define("plan: leaf\nflow: [{step: l, action: job.work}]\n---\n"
+                 "plan: top\nflow: [{step: t, spawn: {plan: leaf, for_each: [1], as: n}}]\n")
+    id = space.plan("top")
+    [pid] = those_away(tmp_path)
+    done = one.cli("cancel", id, "--kill")
+    assert done.returncode == 0, done.stderr
+    assert "l on h1 (attempt 1): no process of it is left" in done.stderr
+    assert not lives(pid)
+
+
 def test_a_plain_cancel_waits_for_the_end(live, space, tmp_path):
     one = live(away(tmp_path) + "exec sleep 1000")
     id = space.start("job")

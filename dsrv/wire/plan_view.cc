@@ -98,7 +98,8 @@ v1::Step::State PlanView::StateOf(NodeIndex home, v1::Step* out) {
   if (!row->second.token && !row->second.left) {
     if (dropped && settling->outcome == StepOutcome::kFailed) {
       out->set_error(settling->note);
-      return v1::Step::HELD;
+      // While its section ends there is nothing that could be done with it.
+      return stopped_ ? v1::Step::HELD : v1::Step::PENDING;
     }
     const bool decided = settling && (settling->decision == Settling::Decision::kStays ||
                                       settling->decision == Settling::Decision::kPassed);

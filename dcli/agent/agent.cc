@@ -139,6 +139,7 @@ v1::AgentMessage Agent::FirstMessage() const {
 void Agent::Connect() {
   left_ = false;
   link_->Open(FirstMessage());
+  open_ = true;
   if (!ever_connected_) return;
   Repeat();
   if (leaving_) Leave();
@@ -147,7 +148,7 @@ void Agent::Connect() {
 
 void Agent::Flush() {
   if (out_.ByteSizeLong() == 0) return;
-  if (!connected_ && !ever_connected_) {
+  if (!open_ || !ever_connected_) {
     out_.Clear();
     return;
   }
@@ -228,6 +229,7 @@ void Agent::Settle(const std::string& life) {
 void Agent::Over(const Result<Ok>& over) {
   const bool was_connected = connected_;
   connected_ = false;
+  open_ = false;
   results_.clear();
   extends_.clear();
   out_.Clear();

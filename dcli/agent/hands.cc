@@ -170,8 +170,10 @@ void Hands::AskToBegin(Hand* hand) {
   Extend(hand);
 }
 
-// One item for the server: it begins the claim, moves its deadline, and tells what is new.
+// One item for the server: it begins the claim, moves its deadline, and tells what is new. Each has
+// its answer on this stream: without one nothing is asked.
 void Hands::Extend(Hand* hand) {
+  if (!open_) return;  // Repeat will
   v1::ExtendRequest::Item* item = out_.mutable_work()->add_extends();
   item->set_instance(hand->task.instance());
   item->set_claim(hand->task.claim());
@@ -189,9 +191,8 @@ void Hands::Extend(Hand* hand) {
 void Hands::ScheduleExtend(Hand* hand, const google::protobuf::Timestamp& until) {
   const auto now = std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
   const Duration left = FromProto(until) - (now + clock_ahead_);
-  hand->extend.SetIn(std::clamp(InMillis(left / 3), kSoonest, kLatest), [this, hand] {
-    if (connected_) Extend(hand);
-  });
+  hand->extend.SetIn(std::clamp(InMillis(left / 3), kSoonest, kLatest),
+                     [this, hand] { Extend(hand); });
 }
 
 void Hands::Extended(const std::string& claim, const v1::ExtendResponse::Item& answer) {
@@ -212,9 +213,7 @@ void Hands::Extended(const std::string& claim, const v1::ExtendResponse::Item& a
 
 void Hands::ExtendFailed(Hand* hand, const Error& error) {
   if (Passing(error)) {
-    hand->extend.SetIn(kTryAgain, [this, hand] {
-      if (connected_) Extend(hand);
-    });
+    hand->extend.SetIn(kTryAgain, [this, hand] { Extend(hand); });
     return;
   }
   switch (hand->stage) {
@@ -231,9 +230,7 @@ void Hands::ExtendFailed(Hand* hand, const Error& error) {
         hand->note.clear();
         hand->checkpoint.clear();
         Log(*hand, LogStream::kAgent, "its progress was refused: " + error.message);
-        hand->extend.SetIn(kTell, [this, hand] {
-          if (connected_) Extend(hand);
-        });
+        hand->extend.SetIn(kTell, [this, hand] { Extend(hand); });
         return;
       }
       if (hand->lost) return;
@@ -306,7 +303,7 @@ void Hands::Tell(Hand* hand) {
     if (said->progress) hand->progress = *said->progress;
     if (said->note) hand->note = *said->note;
     if (said->checkpoint) hand->checkpoint = *said->checkpoint;
-    if (connected_) Extend(hand);
+    Extend(hand);
   };
   if (next <= steady_clock::now()) return tell();
   hand->tell.Set(next, tell);

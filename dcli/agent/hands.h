@@ -151,7 +151,8 @@ class Hands {
   std::deque<Said> said_;  // what is not answered: repeated when the stream has broken
   std::unordered_map<std::string, std::string> ended_;  // instances by claims, of the last ones
   std::deque<std::string> ended_order_;
-  bool connected_ = false;
+  bool connected_ = false;  // welcomed
+  bool open_ = false;       // there is a stream: what is said goes into it
   Duration clock_ahead_{};  // of the server's clock
   std::vector<std::thread> asides_;
   std::unique_ptr<SecretAsker> asker_;  // null: no task had secrets yet

@@ -34,13 +34,13 @@ void Hands::Ended(Hand* hand, const RunEnd& end) {
   logs_->End(hand->task.claim());
   if (hand->lost || hand->order != Order::kNone || hand->given_back) return Stopped(hand, end);
   if (end.how == RunEnd::How::kRefused) return GiveBack(hand, end.why, true);
-  if (end.how == RunEnd::How::kGivenBack) return GiveBack(hand, end.why);
-  if (hand->timed_out) {
+  if (hand->timed_out) {  // also when its process was stopped for another task of it
     Verdict verdict =
         Failure(TimeOutText(*hand->worker, hand->task) + ": " + end.status, "timeout");
     verdict.checkpoint = end.verdict.checkpoint;
     return Report(hand, verdict);
   }
+  if (end.how == RunEnd::How::kGivenBack) return GiveBack(hand, end.why);
   Report(hand, end.verdict);
 }
 
@@ -65,7 +65,7 @@ void Hands::Report(Hand* hand, const Verdict& verdict) {
 }
 
 void Hands::SendReport(Hand* hand) {
-  if (!connected_) return;  // Repeat will
+  if (!open_) return;  // Repeat will
   *out_.mutable_work()->add_transitions() = ReportOf(hand->task, hand->verdict);
   results_.push_back(hand->task.claim());
 }
@@ -136,7 +136,7 @@ void Hands::SendBack(const Hand& hand, const std::string& reason, bool refused) 
   request->set_claim(hand.task.claim());
   request->set_reason(reason.substr(0, kReasonBytes));
   request->set_refused(refused);
-  if (connected_) out_.MergeFrom(message);
+  if (open_) out_.MergeFrom(message);
   said_.push_back({steady_clock::now(), std::move(message)});
 }
 
@@ -153,7 +153,7 @@ void Hands::AddStop(const std::string& instance, const std::string& claim,
   stop->set_instance(instance);
   stop->set_claim(claim);
   stop->set_stage(stage);
-  if (connected_) out_.MergeFrom(message);
+  if (open_) out_.MergeFrom(message);
   said_.push_back({steady_clock::now(), std::move(message)});
 }
 

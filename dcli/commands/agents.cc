@@ -310,13 +310,15 @@ Leftovers::Leftovers(Context& context, std::string instance)
 }
 
 Result<bool> Leftovers::Look() {
-  const auto now = Operations(context_, instance_, "");
+  const auto now = Operations(context_, "", "");
   if (!now && now.error().code == Code::kUnimplemented) return false;
   if (!now) return now.error();
   const auto before = std::exchange(left_, {});
   for (const auto& operation : now->operations()) {
-    left_[operation.node() + " on " + operation.agent() + " (attempt " +
-          std::to_string(operation.attempt()) + ")"] = operation;
+    const bool own = operation.instance() == instance_;
+    if (!own && !operation.instance().starts_with(instance_ + "/")) continue;  // a child's
+    left_[(own ? "" : operation.instance() + " ") + operation.node() + " on " + operation.agent() +
+          " (attempt " + std::to_string(operation.attempt()) + ")"] = operation;
   }
   for (const auto& [what, operation] : before) {
     if (!left_.contains(what)) context_.Note(what + ": no process of it is left");

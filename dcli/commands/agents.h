@@ -60,7 +60,8 @@ struct PsOptions {
 int Ps(Context& context, const PsOptions& options);
 
 // A cancel --kill. Make it before the call: what agents have in hand is looked at then, so that
-// Await, which waits until no process of the instance is left, tells of each of them.
+// Await, which waits until no process of the instance and its children is left, tells of each of
+// them.
 class Leftovers {
  public:
   Leftovers(Context& context, std::string instance);

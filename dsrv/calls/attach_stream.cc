@@ -118,7 +118,7 @@ void AttachStream::Welcome(const Agents::Attached& attached) {
 }
 
 void AttachStream::Heeded(const SessionUpdate& update) {
-  if (!update.held) return;
+  if (!update.held || update.end) return;  // an evicted agent is not drained
   drained_ = *update.held;
   exchange_.Touch();
 }

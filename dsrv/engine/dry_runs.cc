@@ -129,7 +129,10 @@ void DryRuns::Step(Resident& resident, uint64_t visit) {
 void DryRuns::Report(Resident& resident, const Token& token, GivenAnswer given) {
   ReportArgs args = std::move(given.answer.report);
   const uint64_t visit = token.visit;
-  if (token.state == TokenState::kReady && !handouts_.TryInput(resident, token)) return;
+  const bool ready = token.state == TokenState::kReady;
+  if (ready && !(handouts_.TryPlace(resident, token) && handouts_.TryInput(resident, token))) {
+    return;
+  }
   const Token* now = std::as_const(resident.instance.tokens).Find(visit);
   if (!now) return;
   args.node = NodeName(resident.machine(), now->node);

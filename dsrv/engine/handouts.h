@@ -83,6 +83,8 @@ class HandOuts : public Part {
                                        const Graph& graph, const Token& token, bool dry = false);
   // Whether the input of a ready step of a dry run can be made. False: the step has failed.
   bool TryInput(Resident& resident, const Token& token);
+  // The same of where it would run.
+  bool TryPlace(Resident& resident, const Token& token);
 
  private:
   static constexpr size_t kPlacesPerPass = 1'000;
@@ -98,6 +100,8 @@ class HandOuts : public Part {
   // Decides that for one token, and queues it. False: there is none.
   bool PlaceOne();
   Result<RunsOn> Resolve(Resident& resident, const Token& token);
+  // Nobody can be found who may take what is ready.
+  void FailPlace(Resident& resident, uint64_t visit, const std::string& why);
   static ReadyEntry EntryOf(const Graph& graph, std::string id, int32_t priority,
                             const Token& token);
   void Enqueue(Resident& resident, const Token& token);

@@ -33,15 +33,28 @@ bool HandOuts::PlaceOne() {
   if (!token || token->state != TokenState::kReady || !Runs(instance.state)) return true;
   if (token->runs_on) return true;  // it was noted twice, and queued the first time
   auto runs_on = Resolve(resident, *token);
+  if (!runs_on) return FailPlace(resident, visit, runs_on.error().message), true;
+  changer_.Apply(resident, [&](Scene& scene) { rules::PlaceToken(scene, visit, *runs_on); });
+  residents_.MarkDirty(resident);
+  Enqueue(resident, *instance.tokens.Find(visit));
+  return true;
+}
+
+void HandOuts::FailPlace(Resident& resident, uint64_t visit, const std::string& why) {
   const bool step = resident.machine().graph != nullptr;
   changer_.Apply(resident, [&](Scene& scene) {
-    if (runs_on) return rules::PlaceToken(scene, visit, *runs_on);
-    step ? rules::FailStep(scene, visit, runs_on.error().message)
-         : rules::PlanningFailed(scene, runs_on.error().message);
+    step ? rules::FailStep(scene, visit, why) : rules::PlanningFailed(scene, why);
   });
   residents_.MarkDirty(resident);
-  if (runs_on) Enqueue(resident, *instance.tokens.Find(visit));
-  return true;
+}
+
+bool HandOuts::TryPlace(Resident& resident, const Token& token) {
+  const uint64_t unknown = values_.unknown();
+  const auto runs_on = Resolve(resident, token);
+  // Made of outputs that nobody gave, it may well be no worker's name.
+  if (runs_on || values_.unknown() != unknown) return true;
+  FailPlace(resident, token.visit, runs_on.error().message);
+  return false;
 }
 
 Result<RunsOn> HandOuts::Resolve(Resident& resident, const Token& token) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "fsm/base/hex.h"
+#include "fsm/rules/rules.h"
 
 namespace dfsmr {
 namespace {
@@ -189,7 +190,9 @@ void Operations::Repeat(const AgentName& agent, SessionId stream) {
   if (auto of = begun_.find(agent); of != begun_.end()) {
     for (const auto& [id, begun] : of->second) {
       auto resident = residents_.Load(agent.first, begun.instance);
-      if (!resident || !(*resident)->instance.Cancelling()) continue;
+      if (!resident) continue;
+      const Token* token = (*resident)->instance.tokens.Find(begun.visit);
+      if (!token || !rules::IsToldToStop((*resident)->instance, *token)) continue;
       orders.cancelled.push_back(begun.text);
       orders.finishable.push_back(begun.text);
     }
@@ -226,7 +229,7 @@ bool Operations::ViewOf(const std::string& ns, const Begun& begun, ClaimId id,
   if (!claim || !(*resident)->graph->Has(token->node)) return false;
   view->row = RowOf(instance, (*resident)->machine().nodes[token->node].id, begun.visit, *claim);
   view->lost = claim->operation && claim->operation->lost;
-  if (instance.Cancelling()) {
+  if (rules::IsToldToStop(instance, *token)) {
     view->order = CancelMode::kCancel;
     view->row.order_time = instance.cancel_time;
   }

@@ -68,6 +68,7 @@ Result<std::string> Values::WorkerOf(Resident& resident, const std::string& node
   auto worker = rows::GetWorker(turn_.reader(), {instance.ns, instance.id}, node);
   if (!turn_.Trust(worker)) return worker.error();
   if (*worker && !(*worker)->empty()) return json::Quote(**worker);
+  if (resident.instance.dry_run) return Unknown();
   return Error{Code::kInvalidArgument, Reason::kNone,
                "${" + node + ".worker}: no worker has reported ok of " +
                    (instance.plan ? "step " : "node ") + Quoted(node)};

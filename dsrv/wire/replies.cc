@@ -7,6 +7,7 @@
 #include "fsm/condition/condition.h"
 #include "fsm/plan/graph.h"
 #include "fsm/rules/group.h"
+#include "fsm/rules/rules.h"
 
 namespace dfsmr {
 namespace {
@@ -161,8 +162,9 @@ void ToProto(const WaitView& wait, v1::Wait* out) {
 }
 
 // Sent to the agent that has the claim, and not done yet.
-void ShowOrder(const Instance& instance, const Claim& claim, v1::Claim* out) {
-  if (!instance.Cancelling() || !claim.operation || claim.operation->agent.empty()) return;
+void ShowOrder(const Instance& instance, const Token& token, const Claim& claim, v1::Claim* out) {
+  if (!rules::IsToldToStop(instance, token)) return;
+  if (!claim.operation || claim.operation->agent.empty()) return;
   if (!claim.Begun() || claim.ended) return;
   out->set_order(v1::CancelRequest::CANCEL);
   Set(instance.cancel_time, out->mutable_order_time());
@@ -180,7 +182,7 @@ void ToProto(const Instance& instance, const Token& token, const std::string& no
   for (const Claim& claim : token.claims) {
     if (claim.given_back) continue;
     ToProto(claim, out->add_claims());
-    ShowOrder(instance, claim, out->mutable_claims(out->claims_size() - 1));
+    ShowOrder(instance, token, claim, out->mutable_claims(out->claims_size() - 1));
   }
   if (token.state != TokenState::kDone && token.available_at != kNever) {
     Set(token.available_at, out->mutable_available_at());

@@ -39,11 +39,12 @@ std::string FirstWord(std::string_view line) {
 // signals and the exit status are its own.
 bool IsOneCommand(std::string_view line, const std::string& first, const ProgramFinder& find) {
   static constexpr std::string_view kOwn[] = {
-      "alias",    "bg",     "break", "cd",      "command", "continue", "eval",  "exec",
-      "exit",     "export", "fg",    "getopts", "hash",    "jobs",     "local", "read",
-      "readonly", "return", "set",   "shift",   "source",  "time",     "times", "trap",
-      "type",     "ulimit", "umask", "unalias", "unset",   "wait",     "if",    "for",
-      "while",    "until",  "case",  "function"};
+      "alias",    "bg",     "break", "cd",      "command", "continue", "echo",  "eval",
+      "exec",     "exit",   "export", "false",  "fg",      "getopts",  "hash",  "jobs",
+      "kill",     "local",  "printf", "pwd",    "read",    "readonly", "return", "set",
+      "shift",    "source", "test",  "time",    "times",   "trap",     "true",  "type",
+      "ulimit",   "umask",  "unalias", "unset", "wait",    "if",       "for",   "while",
+      "until",    "case",   "function"};
   if (first.empty() || line.find_first_of(";|&()`\n") != line.npos) return false;
   if (first.find('/') != first.npos) return true;
   return std::ranges::find(kOwn, first) == std::end(kOwn) && find(first).has_value();

@@ -387,6 +387,10 @@ Timestamp LastDeadline(const Scene& scene, const Token& token, const Claim& clai
 
 }  // namespace
 
+bool IsToldToStop(const Instance& instance, const Token& token) {
+  return instance.Cancelling() && (!token.step || token.step->event != "cancel");
+}
+
 Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
                          const ExtendArgs& args) {
   auto ours = CheckClaim(scene.instance, of);
@@ -406,7 +410,7 @@ Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
   deadline = std::min(deadline, last);
   if (unlisted) claim->deadline = deadline;
   if (claim->timed_out && last <= scene.now) {  // its run_timeout is over for good
-    return Extension{claim->deadline, scene.instance.Cancelling()};
+    return Extension{claim->deadline, IsToldToStop(scene.instance, token)};
   }
   Revive(*claim, deadline, args);
   if (!claim->Begun()) {
@@ -424,7 +428,7 @@ Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
   NoteProgress(scene, token, *claim, args.progress);
   KeepCheckpoint(token, args.checkpoint);
   token.state = TokenState::kClaimed;
-  return Extension{claim->deadline, scene.instance.Cancelling()};
+  return Extension{claim->deadline, IsToldToStop(scene.instance, token)};
 }
 
 namespace {

@@ -61,7 +61,7 @@ void Offer(Scene& scene, Token& token) {
   token.state = TokenState::kReady;
   token.available_at = scene.now;
   token.limits.reset();
-  token.failures.reset();  // a new set of tries
+  token.failures.reset();
   token.error.clear();
   token.unsaid = false;
 }
@@ -90,6 +90,7 @@ void GoOnAt(Scene& scene, uint64_t visit, const Way& way) {
   if (way.force) VoidClaims(scene, token);
   const bool late = static_cast<bool>(token.late);
   AdmitLate(scene, token);
+  token.failures.reset();  // a new set of tries, also for what is in hand or was reported late
   if (late || (token.state == TokenState::kClaimed && token.HasLiveClaim())) return;
   const bool named = way.force || way.named == token.node;
   if (!named && IsUnsaid(scene, token)) return HoldNodeUnsaid(scene, token);

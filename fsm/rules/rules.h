@@ -192,6 +192,9 @@ Result<std::string> Relinquish(Scene& scene, const ClaimRef& claim, const GiveBa
 // Takes back a claim that its worker never saw, as if it had not been made: its attempt number is
 // free again. `told`: the feed has announced the claim, so it announces its end, too.
 void Unclaim(Scene& scene, uint64_t visit, ClaimId id, bool told = false);
+// Whether a plain cancel tells whoever works on the token to stop. What was handed out because of
+// the cancel runs to its end.
+bool IsToldToStop(const Instance& instance, const Token& token);
 // Begins a claim, or moves the deadline of one that has begun to `deadline`, never to an earlier
 // time. The claim may be live or have timed out.
 Result<Extension> Extend(Scene& scene, const ClaimRef& claim, Timestamp deadline,

@@ -153,6 +153,18 @@ def test_cancel_kill_leaves_no_process(live, space, tmp_path):
     assert one.result(id) == "CANCELLED"
 
 
+def test_cancel_kill_of_a_parent_waits_for_the_processes_of_its_children(live, space, tmp_path):
+    one = live(away(tmp_path) + "trap '' TERM; while :; do sleep 0.01; done")
+    space.define("plan: leaf\nflow: [{step: l, action: job.work}]\n---\n"
+                 "plan: top\nflow: [{step: t, spawn: {plan: leaf, for_each: [1], as: n}}]\n")
+    id = space.plan("top")
+    [pid] = those_away(tmp_path)
+    done = one.cli("cancel", id, "--kill")
+    assert done.returncode == 0, done.stderr
+    assert "l on h1 (attempt 1): no process of it is left" in done.stderr
+    assert not lives(pid)
+
+
 def test_a_plain_cancel_waits_for_the_end(live, space, tmp_path):
     one = live(away(tmp_path) + "exec sleep 1000")
     id = space.start("job")
@@ -160,6 +172,23 @@ def test_a_plain_cancel_waits_for_the_end(live, space, tmp_path):
     one.cli.ok("cancel", id)
     eventually(lambda: one.result(id) == "CANCELLED")
     assert not lives(pid)
+
+
+def test_what_handles_the_cancel_is_not_stopped_by_it(live, space, tmp_path):
+    one = live('if [ "$DFSMR_EVENT" = cancel ]; then\n'
+               f"  echo begin >> {tmp_path}/told; read x < {tmp_path}/fifo; "
+               f"echo end >> {tmp_path}/told; exit 0\nfi\n"
+               "echo '{\"transition\": \"suspend\"}'\n")
+    os.mkfifo(tmp_path / "fifo")
+    space.define("plan: p\nflow: [{step: a, action: job.work}]\n")
+    id = space.plan("p")
+    eventually(lambda: space.step_states(id)["a"] == "SUSPENDED")
+    one.cli.ok("cancel", id)
+    eventually((tmp_path / "told").exists)
+    eventually(lambda: space.step_states(id)["a"] == "RUNNING")
+    (tmp_path / "fifo").write_text("x\n")
+    eventually(lambda: one.result(id) == "CANCELLED")
+    assert (tmp_path / "told").read_text().split() == ["begin", "end"]
 
 
 def test_another_agent_takes_what_a_killed_one_had(live, space, tmp_path):

@@ -707,6 +707,32 @@ def test_a_broken_stream_stops_nothing(fake, run, tmp_path):
     assert fake.report(claim).transition == "ok"
 
 
+def test_what_is_asked_while_there_is_no_stream_takes_no_answer_of_another(fake, run, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    script(tmp_path, "echo ready; exec sleep 1000", "other.sh")
+    script(tmp_path, f"echo ready; read x < {tmp_path}/fifo")
+    run("workers: {do: {run: ./run.sh, jobs: 1}, other: ./other.sh}\n", "--jobs", "4")
+    first = fake.hand_out()
+    ready(fake, first)
+    second, other = fake.hand_out(), fake.hand_out("other")
+    ready(fake, other)
+    fake.stale.add(second)
+    fake.refusal = (grpc.StatusCode.UNAVAILABLE, "")
+    streams = len(fake.streams)
+    fake.stream.break_off()
+    (tmp_path / "fifo").write_text("x\n")  # now there is room for the second
+    eventually(lambda: "exit status 0" in " ".join(fake.lines(first, agent.LogLine.AGENT)))
+    fake.refusal = None
+    eventually(lambda: len(fake.streams) > streams)
+    assert fake.report(first).transition == "ok"
+    third = fake.hand_out()  # what comes later has its own answers, too
+    ready(fake, third)
+    assert fake.lines(second) == []
+    assert not fake.stages(other)
+    (tmp_path / "fifo").write_text("x\n")
+    assert fake.report(third).transition == "ok"
+
+
 def test_what_is_refused_after_a_break_is_stopped(fake, run, tmp_path):
     run(script(tmp_path, away(tmp_path) + "echo ready; exec sleep 1000"))
     claim = fake.hand_out()
@@ -1032,6 +1058,16 @@ def test_a_served_task_is_cancelled_by_a_word_or_with_its_process(fake, run, tmp
     assert fake.back(second).reason.startswith("cancelled: ")
     back = fake.back(other)
     assert "another task" in back.reason and not back.refused
+
+
+def test_served_tasks_that_time_out_together_are_errors_of_that_kind(fake, run, tmp_path):
+    (tmp_path / "deaf").touch()
+    run(serving(tmp_path, ", concurrency: 3, timeout: 500ms, kill_after: 300ms"))
+    claims = [fake.hand_out(node_params='{"hold": true}') for _ in range(2)]
+    for claim in claims:
+        report = fake.report(claim)
+        assert (report.transition, report.error_kind) == ("error", "timeout")
+    assert not fake.given_back
 
 
 def test_a_served_task_takes_no_middleware(fake, run, tmp_path):

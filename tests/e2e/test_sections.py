@@ -189,6 +189,8 @@ def test_with_rescue_compensate_it_is_compensated_and_stops_with_error(space, ru
     for _ in range(2):
         space.do("s.a")
         space.fail("s.b", error="no room")
+        eventually(lambda: step_state(space.step(id, "s.b")) == "PENDING")
+        assert space.step(id, "s.b").error == "no room"
         space.do("s/compensate.undo")
     instance = space.ends(id, "ERROR")
     assert "s.b: no room" in instance.error

@@ -277,6 +277,35 @@ TEST_CASE("a plan is walked: outputs that nobody gave are null, retries are real
   CHECK(Walk(world, "p", "m", {}, "{}").state == InstanceState::kPaused);
 }
 
+TEST_CASE("where work would run has to be known, unless nobody gave it") {
+  World world;
+  world.Define(R"(id: m
+nodes:
+  w: {start: true, runs_on: {agent: "${params.h}"}, transitions: {ok: d}}
+  d: {final: true}
+---
+plan: p
+flow: [{step: b, action: x, runs_on: {agent: "${params.h}"}}]
+---
+plan: q
+flow:
+  sequence:
+    - {step: a, action: x}
+    - {step: b, action: x, runs_on: {agent: "${a.output.host}"}}
+    - {step: c, action: x, runs_on: {agent: "${a.worker}"}}
+)");
+  for (const char* machine : {"m", "p"}) {
+    CAPTURE(machine);
+    const std::string id = machine;
+    const Instance fails = Walk(world, machine, id);
+    CHECK(fails.result != InstanceResult::kSuccess);
+    CHECK(fails.error.find("runs_on: ") != fails.error.npos);
+    const Instance ends = Walk(world, machine, id + "2", {}, R"({"h": "h1"})");
+    CHECK(ends.result == InstanceResult::kSuccess);
+  }
+  CHECK(Walk(world, "q", "q").result == InstanceResult::kSuccess);
+}
+
 TEST_CASE("a step takes the event that is its answer, and children are dry, too") {
   World world;
   world.Define(R"(

@@ -13,7 +13,7 @@ Result<std::string> Find(const std::string& word) {
   if (word.find('/') != word.npos) {
     return word.find("no-such") == word.npos ? Result<std::string>("/usr/bin/" + word) : none;
   }
-  for (const char* known : {"sh", "cat", "env"}) {
+  for (const char* known : {"sh", "cat", "env", "echo", "printf", "test", "kill", "pwd", "true"}) {
     if (word == known) return "/usr/bin/" + word;
   }
   return none;
@@ -95,6 +95,13 @@ middleware: {audit: [env, A=1], loud: cat x;}
   CHECK(file.middleware.at("audit").size() == 2);
   CHECK(file.middleware.at("loud") ==
         std::vector<std::string>{"/bin/sh", "-c", "cat x; \"$@\"", "loud"});
+}
+
+TEST_CASE("what the shell has of its own stays the shell's") {
+  for (const std::string line : {"echo 'a'", "printf x", "test -e x", "kill 1", "pwd", "true"}) {
+    CAPTURE(line);
+    CHECK(Read("workers: {a: {run: \"" + line + "\"}}\n").workers[0].run[2] == line);
+  }
 }
 
 TEST_CASE("what is wrong is said with its place and what would be right") {

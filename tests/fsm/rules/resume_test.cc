@@ -167,6 +167,36 @@ TEST_CASE("what had begun when force stopped it is still its worker's, until its
   }
 }
 
+TEST_CASE("what is in hand at the resume, or was reported late, has a new set of tries") {
+  Solo solo(R"(
+id: m
+nodes:
+  a: {start: true, retry: {limit: 2, delay: 1s}, transitions: {ok: z, error: e}}
+  z: {final: true}
+  e: {final: true, result: error}
+)");
+  REQUIRE(solo.Report(solo.Claim(), "error") == "");
+  CHECK(TriesOf(solo.token()) == 1);
+  const std::string claim = solo.Claim();
+  solo.Cancel(CancelMode::kForce);
+  std::optional<ReportArgs> late;
+  SUBCASE("in hand") {}
+  SUBCASE("late") {
+    REQUIRE(solo.Late(claim, "error"));
+    const Token& left = solo.instance.tokens.left().begin()->second;
+    late = rules::ReportOf(solo.instance, left.visit, *left.late);
+  }
+  REQUIRE(solo.Continue() == "");
+  CHECK(TriesOf(solo.token()) == 0);
+  if (late) {
+    CHECK(solo.Do([&](Scene& scene) { return rules::Report(scene, *late); }));
+  } else {
+    CHECK(solo.Report(claim, "error") == "");
+  }
+  CHECK(solo.Where() == "RUNNING a ready");
+  CHECK(TriesOf(solo.token()) == 1);
+}
+
 TEST_CASE("resume with force voids claims and late reports at once") {
   Solo solo;
   const std::string claim = solo.Claim();

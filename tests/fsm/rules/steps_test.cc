@@ -570,6 +570,8 @@ TEST_CASE("cancel wakes what is suspended, and waits for what it says then") {
   CHECK(play.Where() == "a ready");
   CHECK(play.At("a").step->event == "cancel");
   const std::string claim = play.Claim("a");
+  CHECK_FALSE(play.Do([&](Scene& s) { return rules::Extend(s, claim, play.now + 1s, {}); })
+                  ->cancel_requested);  // it works because of the cancel
   SUBCASE("given back, it is handed out again with the event") {
     REQUIRE(play.Do([&](Scene& scene) { return rules::Relinquish(scene, claim, {}); }));
     CHECK(play.Where() == "a ready");

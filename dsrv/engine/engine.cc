@@ -88,7 +88,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       control(residents, changer, spaces, limits, resumer, reports, operations),
       bulks(turn, catalog, residents, control, measures, options),
       agents(turn, claims, sessions, desk, operations, options),
-      groups(turn, residents, changer, limits, options),
+      groups(turn, residents, changer, limits, resumer, options),
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers(

@@ -92,7 +92,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       backfills(turn, documents, residents, schedules, groups),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers(
-          {turn, documents, occurrences, residents, starter, launcher, retention, spaces, options}),
+          {turn, documents, occurrences, residents, changer, starter, launcher, retention, spaces,
+           options}),
       packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
                 spaces, trust, agenda, options}),
       secrets({turn, spaces, changer, traces, handouts, options}),

@@ -273,6 +273,39 @@ start: {machine: deploy, id: "order-${item.number}", params: "${item}"}
     assert result(space.get("orders/poll/3")) == "SUCCESS"
 
 
+POLLS = """\
+trigger: t
+on: {poll: {action: ACTION, every: 1h}}
+start: {machine: deploy, id: "d-${item.n}"}
+"""
+
+
+@pytest.mark.parametrize("how", ["skip", "delete", "action"])
+def test_a_poll_that_is_not_wanted_any_more_is_cancelled(triggers, how):
+    space = triggers.space
+    first, then = fresh_name("look"), fresh_name("look")
+    space.define(POLLS.replace("ACTION", first))
+    task = only(space.ready(action=first, wait=5))
+    assert task.instance == "t/poll/1"
+    if how == "skip":
+        triggers.pause("t")
+        triggers.pause("t", False, skip_missed=True)
+        then = first
+    elif how == "delete":
+        triggers.delete("t")
+        assert result(space.get("t/poll/1")) == "CANCELLED"
+        space.define(POLLS.replace("ACTION", first))
+        then = first
+    else:
+        space.define(POLLS.replace("ACTION", then))
+    assert result(space.get("t/poll/1")) == "CANCELLED"
+    if how == "delete":
+        task = only(space.ready(action=then, wait=5))
+        assert task.instance == "t/poll/2"
+    running = space.instances(cause="trigger:t", state=v1.Instance.RUNNING).instances
+    assert not [one for one in running if one.id == "t/poll/1"]
+
+
 # kill -9 --------------------------------------------------------------------------------------
 
 

@@ -306,6 +306,40 @@ def test_a_poll_that_is_not_wanted_any_more_is_cancelled(triggers, how):
     assert not [one for one in running if one.id == "t/poll/1"]
 
 
+def test_an_item_has_the_kind_of_a_failure(triggers):
+    space = triggers.space
+    space.define("""\
+trigger: t
+on: {change: {kind: transitioned, machine: build}}
+if: {value: "${item.errorKind}", equals: disk}
+start: {machine: deploy, id: "d-${item.error_kind}"}
+""")
+    space.start("build", "a")
+    space.report(space.take("build"), "bad", error_kind="disk")
+    eventually(lambda: deployed(triggers) == ["d-disk"])
+
+
+def test_failures_of_a_trigger_that_sends_are_counted_in_a_row(triggers):
+    space = triggers.space
+    space.define("""\
+id: counter
+nodes:
+  count: {start: true, transitions: {tick: count, ok: done}}
+  done: {final: true}
+---
+trigger: t
+on: {webhook: {path: p, open: true}}
+send: {instance: "${item.to}", transition: tick}
+stop_on_fail: 2
+""")
+    space.start("counter", "c")
+    for to, outcome_of in (("none", "FAILED"), ("c", "SENT"), ("none", "FAILED")):
+        assert outcome(triggers.fire("t", {"to": to})) == outcome_of
+    assert state(triggers.get("t")) == "ACTIVE"
+    triggers.fire("t", {"to": "none"})
+    assert state(triggers.get("t")) == "PAUSED"
+
+
 # kill -9 --------------------------------------------------------------------------------------
 
 

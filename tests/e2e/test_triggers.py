@@ -309,13 +309,19 @@ def test_a_poll_that_is_not_wanted_any_more_is_cancelled(triggers, how):
 def test_an_item_has_the_kind_of_a_failure(triggers):
     space = triggers.space
     space.define("""\
+id: src
+nodes:
+  work: {start: true, transitions: {ok: done, error: failed}}
+  done: {final: true}
+  failed: {final: true, result: error}
+---
 trigger: t
-on: {change: {kind: transitioned, machine: build}}
+on: {change: {kind: transitioned, machine: src}}
 if: {value: "${item.errorKind}", equals: disk}
 start: {machine: deploy, id: "d-${item.error_kind}"}
 """)
-    space.start("build", "a")
-    space.report(space.take("build"), "bad", error_kind="disk")
+    space.start("src", "a")
+    space.report(space.take("src"), "error", error_kind="disk")
     eventually(lambda: deployed(triggers) == ["d-disk"])
 
 
@@ -338,6 +344,23 @@ stop_on_fail: 2
     assert state(triggers.get("t")) == "ACTIVE"
     triggers.fire("t", {"to": "none"})
     assert state(triggers.get("t")) == "PAUSED"
+
+
+def test_dead_letters_that_fail_again_come_behind_the_others(triggers):
+    space = triggers.space
+    look = fresh_name("look")
+    space.define(f"trigger: t\non: {{poll: {{action: {look}, every: 1s}}}}\n"
+                 'start: {machine: deploy, id: "${item.none}"}\n')
+    for first, count in ((0, 1_000), (1_000, 5)):
+        task = only(space.ready(action=look, wait=5))
+        space.report(task, output={"items": [{"n": first + n} for n in range(count)]})
+        eventually(lambda: triggers.get("t").failed == first + count, 30)
+    tried = set()
+    for _ in range(2):
+        reply = triggers.retry("t", all=True)
+        assert reply.more and len(reply.results) == 1_000
+        tried |= {one.occurrence.id for one in reply.results}
+    assert len(tried) == 1_005
 
 
 # kill -9 --------------------------------------------------------------------------------------

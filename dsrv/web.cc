@@ -163,6 +163,9 @@ void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const 
         } else {
           v1::Occurrence occurrence;
           ToProto({ns, DocumentKind::kTrigger, answer.trigger}, *answer.occurrence, &occurrence);
+          if (answer.standing) {
+            ShowStanding(answer.standing->first, answer.standing->second, &occurrence);
+          }
           response.status = answer.status;
           response.Set("content-type", "application/json");
           response.body = http::ToJson(occurrence);

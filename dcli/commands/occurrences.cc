@@ -91,11 +91,14 @@ int RetryOccurrences(Context& context, const OccurrencesOf& of,
   for (bool more = true; more;) {
     auto reply = context.client->schedules().RetryOccurrences(request);
     if (!reply) return context.Fail(reply.error());
-    more = false;
+    more = reply->more();
     for (const auto& result : reply->results()) {
-      // What failed again comes again: each is tried once.
-      if (all && !seen.insert(result.occurrence().id()).second) continue;
-      more = reply->more();
+      // What failed again comes again, behind all others: then each has been tried.
+      if (all && result.has_error()) more = false;
+      if (all && !seen.insert(result.occurrence().id()).second) {
+        more = false;
+        continue;
+      }
       *done.add_results() = result;
     }
   }

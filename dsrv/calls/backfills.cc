@@ -96,7 +96,8 @@ class BackfillCall : public std::enable_shared_from_this<BackfillCall> {
     if (!looked) return call_.Fail(looked.error());
     if (request_.dry_run()) return call_.Succeed();
     PostFor(call_, 0, [self = shared_from_this()](Engine& engine) {
-      auto made = engine.backfills().Begin(self->args_);
+      auto may = engine.MayChange(self->args_.ns);
+      auto made = may ? engine.backfills().Begin(self->args_) : Result<GroupView>(may.error());
       engine.AfterCommit([self, made = std::move(made)] {
         if (!made) return self->call_.Fail(made.error());
         ToProto(*made, self->reply_->mutable_group());

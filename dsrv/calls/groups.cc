@@ -1,6 +1,7 @@
 #include "dsrv/calls/groups.h"
 
 #include "dsrv/engine/groups.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/wire/pages.h"
 
 namespace dfsmr {
@@ -54,7 +55,11 @@ Result<SetGroupCommand> ParseSetGroup(const v1::SetGroupRequest& request, const 
 
 Result<GroupView> RunSetGroup(Engine& engine, const Caller& caller, SetGroupCommand& command) {
   if (caller.principal()) command.settings.client = caller.principal()->row.id;
-  return engine.groups().Set(command.id.first, command.id.second, command.settings);
+  const auto& [ns, name] = command.id;
+  if (auto may = engine.namespaces().MayUse(ns); !may) return may.error();
+  auto set = engine.groups().Set(ns, name, command.settings);
+  if (set) (void)engine.namespaces().Use(ns);
+  return set;
 }
 
 void ReplySetGroup(const GroupView& view, const SetGroupCommand&, v1::Group* reply) {

@@ -1,11 +1,29 @@
 #include "dsrv/calls/limits.h"
 
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/limits.h"
 #include "dsrv/wire/pages.h"
 
 namespace dfsmr {
+namespace {
+
+// What a request changes, for the audit.
+std::string LimitDetail(const v1::SetLimitRequest& request) {
+  if (request.reset()) return "reset";
+  std::string detail;
+  if (request.has_max()) detail += " max " + std::to_string(request.max());
+  if (request.no_max()) detail += " no max";
+  if (request.has_rate() && request.rate().count() == 0) detail += " no rate";
+  if (request.has_rate() && request.rate().count() > 0) {
+    detail += " rate " + std::to_string(request.rate().count()) + " in " +
+              std::to_string(request.rate().per().seconds()) + "s";
+  }
+  return detail.empty() ? "" : detail.substr(1);
+}
+
+}  // namespace
 
 Result<ListLimitsCommand> ParseListLimits(const v1::ListLimitsRequest& request, const Call&) {
   auto ns = ToNamespace(request.namespace_());
@@ -58,7 +76,7 @@ void ReplyGetLimit(const LimitView& view, const GetLimitCommand& command, v1::Li
 }
 
 Result<SetLimitCommand> ParseSetLimit(const v1::SetLimitRequest& request, const Call& call) {
-  call.caller().On(request.key(), request.reset() ? "reset" : "");
+  call.caller().On(request.key(), LimitDetail(request));
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
   auto change = ToLimitChange(request);
@@ -68,8 +86,13 @@ Result<SetLimitCommand> ParseSetLimit(const v1::SetLimitRequest& request, const 
 }
 
 Result<LimitView> RunSetLimit(Engine& engine, const Caller&, SetLimitCommand& command) {
+  // A limit of a namespace that is not there would bind whoever makes it later.
+  const bool reset = command.change.reset;
+  auto may = reset ? Result<Ok>(Ok{}) : engine.namespaces().MayUse(command.ns);
+  if (!may) return may.error();
   auto done = engine.limits().Override(command.ns, command.key, command.change);
   if (!done) return done.error();
+  if (!reset) (void)engine.namespaces().Use(command.ns);
   return engine.limits().Standing(command.ns, command.key);
 }
 

@@ -90,6 +90,7 @@ Result<SetPausedCommand> ParseSetPaused(const v1::SetPausedRequest& request, con
 }
 
 Result<Ok> SettleSetPaused(Engine& engine, const Caller&, const SetPausedCommand& command) {
+  if (auto may = engine.MayChange(command.named.ns); !may) return may;
   auto paused = Pause(engine, command);
   if (!paused) return paused;
   command.seen->now = engine.now();

@@ -76,9 +76,11 @@ class Receiving : public std::enable_shared_from_this<Receiving> {
     Post([self = shared_from_this(), item = ItemOf(request_, webhook),
           trace = ReadTraceparent(request_.Header("traceparent").value_or(""))](Engine& engine) {
       auto taken = engine.triggers().Receive(self->request_.ns, self->request_.path, item, trace);
-      engine.AfterCommit([self, taken = std::move(taken)] {
+      const auto standing =
+          taken ? engine.StandingOf(self->request_.ns, taken->instance) : std::nullopt;
+      engine.AfterCommit([self, standing, taken = std::move(taken)] {
         if (!taken) return self->Fail(taken.error());
-        self->answer_({202, self->hook_->trigger, *taken, std::nullopt});
+        self->answer_({202, self->hook_->trigger, *taken, std::nullopt, standing});
       });
     });
   }

@@ -4,8 +4,10 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "dsrv/loop/mailbox.h"
+#include "dsrv/wire/schedules.h"
 #include "dsrv/wire/webhook.h"
 #include "fsm/base/result.h"
 #include "fsm/when/occurrence.h"
@@ -30,6 +32,8 @@ struct WebhookAnswer {
   std::string trigger;  // whose occurrence it is
   std::optional<Occurrence> occurrence;
   std::optional<Error> error;
+  // Of the instance that it started.
+  std::optional<std::pair<InstanceState, InstanceResult>> standing = std::nullopt;
 };
 
 // Takes the call as an item, if it is proven. `answer` is called once, from any thread, and with an

@@ -69,7 +69,7 @@ Result<Ok> Backfills::Recover() {
 Result<std::string> Backfills::NewGroup(const BackfillArgs& args) {
   if (!args.group.empty()) {
     if (!groups_.Get(args.ns, args.group)) return args.group;
-    return Error{Code::kAlreadyExists, Reason::kNone,
+    return Error{Code::kInvalidArgument, Reason::kBadRequest,
                  "group " + Quoted(args.group) + " exists already; choose another one"};
   }
   const std::string name = "backfill-" + args.name + "-" + StampText(turn_.now());

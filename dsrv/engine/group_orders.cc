@@ -61,7 +61,7 @@ bool Groups::Sweep(Group& group) {
     order.swept = id;
     auto live = rows::IsLive(reader, {group.ns, id});
     if (!turn_.Trust(live)) return done = false;
-    if (*live) ids.emplace_back(id);
+    if (*live || order.action == Action::kResume) ids.emplace_back(id);
     return true;
   };
   const std::string after = order.swept;
@@ -83,7 +83,13 @@ bool Groups::Sweep(Group& group) {
 
 void Groups::Obey(Action action, Resident& resident) {
   const InstanceState state = resident.instance.state;
-  if (state == InstanceState::kStopped) return;
+  if (state == InstanceState::kStopped) {
+    // One that limits refuse stays as it is.
+    if (action == Action::kResume && resident.instance.resumable) {
+      (void)resumer_.Resume(resident, "", false);
+    }
+    return;
+  }
   if (action == Action::kPause) {
     if (!Runs(state)) return;
     (void)changer_.Apply(resident, [](Scene& scene) { return rules::Pause(scene); });

@@ -149,7 +149,10 @@ Result<GroupView> Groups::Control(const std::string& ns, const std::string& name
 // What is started in this turn is not in the index yet, so its members follow from the next turn
 // on.
 void Groups::SetOrder(Group& group, Action action) {
-  if (group.row.counts.Live() == 0) action = Action::kNone;
+  const GroupCounts& counts = group.row.counts;
+  // What has stopped may be resumed.
+  const uint64_t followers = action == Action::kResume ? counts.Total() : counts.Live();
+  if (followers == 0) action = Action::kNone;
   group.row.order = {action, ""};
   group.ordered_turn = turn_.number();
   if (action != Action::kNone) FollowLater(group);
@@ -351,8 +354,14 @@ void Groups::Leave(Group& group) {
 void Groups::CancelToCome(const std::string& ns) {
   for (auto it = groups_.lower_bound({ns, ""}); it != groups_.end() && it->first.first == ns;
        ++it) {
-    if (it->second.gone || it->second.to_come == 0) continue;
-    (void)Control(ns, it->first.second, {.action = Action::kCancel});
+    Group& group = it->second;
+    if (group.gone) continue;
+    // None that has stopped is resumed any more.
+    if (group.row.order.action == Action::kResume) {
+      SetOrder(group, Action::kNone);
+      MarkDirty(group);
+    }
+    if (group.to_come > 0) (void)Control(ns, group.name, {.action = Action::kCancel});
   }
 }
 

@@ -21,6 +21,7 @@
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/residents.h"
+#include "dsrv/engine/resumer.h"
 #include "storage/rows/group.h"
 
 namespace dfsmr {
@@ -65,9 +66,14 @@ Error NoSuchGroup(const std::string& ns, const std::string& name);
 
 class Groups : public Part {
  public:
-  Groups(OpenTurn& turn, Residents& residents, Changer& changer, Limits& limits,
+  Groups(OpenTurn& turn, Residents& residents, Changer& changer, Limits& limits, Resumer& resumer,
          const EngineOptions& options)
-      : turn_(turn), residents_(residents), changer_(changer), limits_(limits), options_(options) {}
+      : turn_(turn),
+        residents_(residents),
+        changer_(changer),
+        limits_(limits),
+        resumer_(resumer),
+        options_(options) {}
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
 
@@ -175,6 +181,7 @@ class Groups : public Part {
   Residents& residents_;
   Changer& changer_;
   Limits& limits_;
+  Resumer& resumer_;
   const EngineOptions& options_;
   MemberSource* source_ = nullptr;
   std::map<std::pair<std::string, std::string>, Group> groups_;  // by ns, name

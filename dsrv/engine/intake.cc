@@ -239,6 +239,7 @@ Result<Occurrence> Intake::List(TriggerState& state, const Given& given, Occurre
   if (listed->outcome == OccurrenceOutcome::kFailed) {
     Failed(state, "occurrence " + listed->id + ": " + listed->error);
   }
+  if (listed->outcome == OccurrenceOutcome::kSent) Succeeded(state);
   return listed;
 }
 
@@ -272,7 +273,10 @@ void Intake::Miss(TriggerState& state, uint64_t count) {
 // Failures --------------------------------------------------------------------------------------
 
 void Intake::Ended(TriggerState& state, const std::string& instance, bool failed) {
-  if (failed) return Failed(state, "instance " + instance + " has failed");
+  failed ? Failed(state, "instance " + instance + " has failed") : Succeeded(state);
+}
+
+void Intake::Succeeded(TriggerState& state) {
   if (state.row.failures == 0) return;
   state.row.failures = 0;
   states_.MarkDirty(state);

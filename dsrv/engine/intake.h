@@ -76,6 +76,7 @@ class Intake {
   Result<Ok> Try(TriggerState& state, const Given& given, uint64_t number, Occurrence* one);
   Result<Occurrence> List(TriggerState& state, const Given& given, Occurrence one);
   void Failed(TriggerState& state, const std::string& why);
+  void Succeeded(TriggerState& state);
 
   OpenTurn& turn_;
   TriggerStates& states_;

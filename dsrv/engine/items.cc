@@ -72,6 +72,14 @@ std::string InstanceItem(const Event& change, Resident* resident, Residents& res
   return std::move(item).Take();
 }
 
+std::string PackageItem(const Event::Package& package) {
+  Object item;
+  item.AddText("name", package.name);
+  item.AddText("version", package.version);
+  item.AddText("digest", package.digest);
+  return std::move(item).Take();
+}
+
 // The value of `text`, an object that this file wrote.
 std::string TextAt(std::string_view text, std::string_view name) {
   auto member = json::Member(text, name);
@@ -127,6 +135,13 @@ std::string ChangeItem(const Event& change, PartitionId partition, Resident* res
     item.Add("params", change.params);
   }
   item.AddText("note", change.note);
+  item.AddText("errorKind", change.error_kind);
+  item.AddText("error_kind", change.error_kind);
+  if (change.begin_time != Timestamp()) {
+    item.AddText("beginTime", UtcText(change.begin_time));
+    item.AddText("begin_time", UtcText(change.begin_time));
+  }
+  if (change.package) item.Add("package", PackageItem(*change.package));
   item.AddText("cause", about.cause);
   item.AddText("group", about.group);
   item.AddText("outcome", about.outcome);

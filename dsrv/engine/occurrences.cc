@@ -1,6 +1,7 @@
 #include "dsrv/engine/occurrences.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "dsrv/engine/documents.h"
 #include "fsm/base/names.h"
@@ -106,13 +107,19 @@ Result<std::optional<Occurrence>> Occurrences::Find(const rows::DocumentName& of
 }
 
 Result<std::vector<std::string>> Occurrences::Failed(const rows::DocumentName& of, size_t limit) {
-  auto numbers = rows::ScanFailed(turn_.reader(), of, limit);
+  auto numbers = rows::ScanFailed(turn_.reader(), of, kKept);
   if (!turn_.Trust(numbers)) return numbers.error();
-  std::vector<std::string> ids;
+  std::vector<std::pair<Timestamp, std::string>> failed;  // last try, id
   for (uint64_t number : *numbers) {
     auto one = Get(of, number);
     if (!one) return one.error();
-    if (*one) ids.push_back((*one)->id);
+    if (*one) failed.emplace_back((*one)->decide_time, (*one)->id);
+  }
+  std::ranges::stable_sort(failed, {}, &std::pair<Timestamp, std::string>::first);
+  std::vector<std::string> ids;
+  for (auto& [time, id] : failed) {
+    if (ids.size() == limit) break;
+    ids.push_back(std::move(id));
   }
   return ids;
 }

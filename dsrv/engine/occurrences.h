@@ -43,7 +43,8 @@ class Occurrences {
   // nullopt: it is not listed, or no more.
   Result<std::optional<Occurrence>> Find(const rows::DocumentName& of, std::string_view id);
   Result<std::optional<Occurrence>> Get(const rows::DocumentName& of, uint64_t number);
-  // Dead letters: the ids of those that are FAILED, oldest first, at most `limit`.
+  // Dead letters: the ids of those that are FAILED, oldest first, at most `limit`. One that was
+  // tried again and failed comes behind those that were not.
   Result<std::vector<std::string>> Failed(const rows::DocumentName& of, size_t limit);
 
   // Gives up dead letters (DROPPED). NO_SUCH_OCCURRENCE; NOT_HELD: it is not FAILED.

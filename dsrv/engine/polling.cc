@@ -18,6 +18,10 @@ std::string FlowOf(const std::string& action) {
          ",\"action\":" + json::Quote(action) + ",\"input\":\"${params}\",\"rescue\":\"fail\"}}";
 }
 
+std::string InstanceIdOf(const TriggerState& state, const rows::PollRow& row) {
+  return state.name + "/poll/" + std::to_string(row.running);
+}
+
 Error Unusable(std::string why) { return {Code::kInvalidArgument, Reason::kNone, std::move(why)}; }
 
 }  // namespace
@@ -37,10 +41,11 @@ const PollSource* Polling::SourceOf(const Poll& poll) {
 }
 
 std::string Polling::IdOf(const Poll& poll) {
-  return poll.state->name + "/poll/" + std::to_string(RowOf(poll).running);
+  return InstanceIdOf(*poll.state, RowOf(poll));
 }
 
-// Of a poll that is new, or of another action than before, nothing is known.
+// Of a poll that is new, or of another action than before, nothing is known; the instance of the
+// action before would be a second one.
 void Polling::Begin(TriggerState& state) {
   std::vector<rows::PollRow> polls;
   for (const ItemSource& one : state.source().on) {
@@ -57,6 +62,10 @@ void Polling::Begin(TriggerState& state) {
     polls.back().next = std::min(polls.back().next, After(turn_.clock(), source->every));
   }
   if (polls != state.row.poll) {
+    for (const rows::PollRow& old : state.row.poll) {
+      auto now = std::ranges::find(polls, old.source, &rows::PollRow::source);
+      if (now == polls.end() || now->running != old.running) Cancel(state, old);
+    }
     state.row.poll = std::move(polls);
     states_.MarkDirty(state);
   }
@@ -81,6 +90,23 @@ void Polling::End(TriggerState& state) {
   for (const rows::PollRow& row : state.row.poll) {
     if (row.running != 0) running_.erase(ResidentKey(state.ns, IdOf({&state, row.source})));
   }
+}
+
+void Polling::Drop(TriggerState& state) {
+  for (rows::PollRow& row : state.row.poll) {
+    Cancel(state, row);
+    row.running = row.taken = 0;
+  }
+}
+
+// The worker that has it is told so, and its report is late.
+void Polling::Cancel(const TriggerState& state, const rows::PollRow& row) {
+  if (row.running == 0) return;
+  auto resident = changer_.Touch(state.ns, InstanceIdOf(state, row));
+  if (!resident || (*resident)->instance.Stopped()) return;
+  (void)changer_.Apply(**resident,
+                       [](Scene& scene) { return rules::Cancel(scene, CancelMode::kForce); });
+  if (!(*resident)->instance.Stopped()) residents_.MarkDirty(**resident);
 }
 
 void Polling::Absorb(const Change& change) {

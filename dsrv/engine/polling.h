@@ -12,6 +12,7 @@
 #include <tuple>
 #include <utility>
 
+#include "dsrv/engine/changer.h"
 #include "dsrv/engine/intake.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/residents.h"
@@ -23,11 +24,12 @@ namespace dfsmr {
 
 class Polling {
  public:
-  Polling(OpenTurn& turn, TriggerStates& states, Residents& residents, Starter& starter,
-          Retention& retention, Intake& intake, const EngineOptions& options)
+  Polling(OpenTurn& turn, TriggerStates& states, Residents& residents, Changer& changer,
+          Starter& starter, Retention& retention, Intake& intake, const EngineOptions& options)
       : turn_(turn),
         states_(states),
         residents_(residents),
+        changer_(changer),
         starter_(starter),
         retention_(retention),
         intake_(intake),
@@ -37,6 +39,8 @@ class Polling {
   void Begin(TriggerState& state);
   // None begins any more; what an instance that is under way brings waits in the instance.
   void End(TriggerState& state);
+  // What those that are under way bring is not wanted: they are cancelled. After End.
+  void Drop(TriggerState& state);
 
   void Absorb(const Change& change);
   void BeginPass();
@@ -63,6 +67,7 @@ class Polling {
   static std::string IdOf(const Poll& poll);
   void Schedule(const Poll& poll, Timestamp at);
   void Start(const Poll& poll);
+  void Cancel(const TriggerState& state, const rows::PollRow& row);
   Result<Ok> StartInstance(const Poll& poll);
   void Take(const Poll& poll);
   Result<Output> OutputOf(const Poll& poll, Resident** resident);
@@ -72,6 +77,7 @@ class Polling {
   OpenTurn& turn_;
   TriggerStates& states_;
   Residents& residents_;
+  Changer& changer_;
   Starter& starter_;
   Retention& retention_;
   Intake& intake_;

@@ -34,8 +34,8 @@ Triggers::Triggers(const Below& below)
       states_(below.turn),
       intake_(below.turn, states_, below.launcher, below.occurrences),
       listening_(below.turn, states_, below.residents, intake_),
-      polling_(below.turn, states_, below.residents, below.starter, below.retention, intake_,
-               below.options) {
+      polling_(below.turn, states_, below.residents, below.changer, below.starter, below.retention,
+               intake_, below.options) {
   intake_.OnPause([this](TriggerState& state) { PausedByFailures(state); });
 }
 
@@ -144,6 +144,7 @@ void Triggers::Deleted(const std::string& ns, const std::string& name) {
   TriggerState* state = states_.Find(ns, name);
   if (!state) return;
   End(*state);
+  polling_.Drop(*state);
   rows::DropGatherings(turn_.writer(), state->trigger());
   rows::DropAllSeen(turn_.writer(), state->trigger());
   state->row.deleted = true;
@@ -276,7 +277,7 @@ Result<Ok> Triggers::Resume(const std::string& ns, const std::string& name, bool
   row.pause_time = {};
   if (skip) {
     row.position = turn_.last_seq();
-    for (rows::PollRow& poll : row.poll) poll.running = poll.taken = 0;
+    polling_.Drop(**state);
   }
   states_.MarkDirty(**state);
   Begin(**state);
@@ -316,6 +317,7 @@ Result<Occurrence> Triggers::Receive(const std::string& ns, const std::string& p
   auto hook = hooks_.find({ns, path});
   if (hook == hooks_.end()) return NoSuchHook(ns, path);
   TriggerState& state = *hook->second.first;
+  if (auto may = spaces_.MayChange(ns); !may) return may.error();
   if (state.Paused()) {
     const std::string why = state.row.paused ? state.row.note : "its namespace is frozen";
     return Error{Code::kUnavailable, Reason::kNotReady,

@@ -50,6 +50,7 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
     Documents& documents;
     Occurrences& occurrences;
     Residents& residents;
+    Changer& changer;
     Starter& starter;
     Launcher& launcher;
     Retention& retention;

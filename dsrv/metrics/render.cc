@@ -244,7 +244,7 @@ class Rendering {
       const Labels source = Labels().With("namespace", one.ns).With("source", one.source);
       out_.Add(source.With("outcome", Lower(one.outcome)), one.count);
     }
-    Histogram("dfsmr_occurrence_delay_seconds", "From due to decided.");
+    Histogram("dfsmr_occurrence_delay_seconds", "From due to decided; jitter counts as delay.");
     WholeSpread(Ranges(all_.measured.occurrence_delay), kMicros);
     Gauge("dfsmr_trigger_lag_records", "Records of the feed that the trigger has not looked at.");
     const auto add = [&](uint64_t count, const Labels& labels) { out_.Add(labels, count); };

@@ -2,7 +2,7 @@
 import pytest
 
 from stubs import schedule, v1
-from support import Cli, fresh_name, kind
+from support import Cli, fresh_name, kind, refused
 from test_schedules import BEGIN, JOB, Schedules, state_of
 
 MARCH = {"from_time": "2026-03-01", "to_time": "2026-03-03"}
@@ -121,3 +121,10 @@ def test_a_backfill_of_which_nothing_becomes_an_instance_ends(schedules, standin
     assert (group.total, group.to_come) == (0, 0) and group.HasField("end_time")
     dcli = Cli(standing.address, schedules.name)
     assert dcli("groups", "wait", reply.group.name).returncode == 0
+
+
+def test_a_group_that_exists_is_no_group_of_a_backfill(schedules):
+    schedules.define("schedule: s\n" + DAILY + "start: {machine: job}\n")
+    schedules.call("BackfillSchedule", name="s", group="mine", **MARCH)
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "mine"):
+        schedules.call("BackfillSchedule", name="s", group="mine", **MARCH)

@@ -208,6 +208,22 @@ def test_orders_to_members(space, groups):
     assert len(finished(space)) == 1
 
 
+@pytest.mark.parametrize("runs", [True, False])
+def test_members_that_were_cancelled_are_resumed(space, groups, runs):
+    for id in ("a", "b", "done"):
+        space.start("job", id, group="g")
+    space.transition("done", "ok")
+    if runs:
+        space.start("job", "runs", group="g")
+    space.cancel("a")
+    space.cancel("b")
+    assert space.get("a").resumable
+    groups.order(Order.RESUME, members=True)
+    eventually(lambda: groups.get().running == 2 + runs)
+    assert numbers(groups.get()) == [3 + runs, 0, 2 + runs, 0, 1, 0, 0, 0, 0, 0]
+    assert [state(space.get(id)) for id in ("a", "b")] == ["RUNNING", "RUNNING"]
+
+
 def test_what_cannot_be_ordered(space, groups):
     for bad in (Order.ACTION_UNSPECIFIED, 77):
         with refused("INVALID_ARGUMENT", "BAD_REQUEST"):

@@ -261,6 +261,7 @@ start: {machine: job, id: "push-${item.body.id}"}
     reply = there.ask("POST", f"/hooks/{there.namespace}/git/push", '{"id": "7"}', JSON)
     assert reply.status == 202, reply
     assert reply.json["outcome"] == "STARTED" and reply.json["instance"] == "push-7"
+    assert (reply.json["state"], reply.json["result"]) == ("RUNNING", "PENDING")
     refusal(there.ask("POST", f"/hooks/{there.namespace}/none", "{}", JSON), 404, "not_found",
             "NO_SUCH_TRIGGER")
     refusal(there.ask("POST", f"/hooks/{there.namespace}/git/push", b"x" * ((1 << 20) + 1), JSON),

@@ -6,7 +6,7 @@ import threading
 import grpc
 import pytest
 
-from stubs import package, package_grpc, v1
+from stubs import package, package_grpc, schedule, v1
 from support import DCLI, SOON, Server, check_refusal, eventually, fresh_name, refused
 
 JOB = """
@@ -138,6 +138,12 @@ def test_closed_namespaces_and_default_quotas(tmp_path):
     spaces = Spaces(server)
     with refused("NOT_FOUND", "NO_SUCH_NAMESPACE", "acme"):
         server.runner.Define(v1.DefineRequest(namespace="acme", source=JOB), timeout=CALL)
+    with refused("NOT_FOUND", "NO_SUCH_NAMESPACE", "acme"):
+        server.schedules.SetLimit(schedule.SetLimitRequest(
+            namespace="acme", key="machine:job", max=0), timeout=CALL)
+    with refused("NOT_FOUND", "NO_SUCH_NAMESPACE", "acme"):
+        server.schedules.SetGroup(schedule.SetGroupRequest(
+            namespace="acme", name="g", max_running=0), timeout=CALL)
     made = spaces.CreateNamespace(package.CreateNamespaceRequest(name="acme"))
     assert made.state == package.Namespace.ACTIVE
     assert made.effective.live_instances == 2
@@ -228,6 +234,40 @@ def test_claimed_work_is_drained_before_a_delete(own, spaces):
     own.runner.Transition(v1.TransitionRequest(namespace="acme", instance=task.instance,
                                                claim=task.claim, transition="ok"), timeout=CALL)
     eventually(lambda: spaces.gone("acme"), SOON)
+
+
+def test_limits_and_groups_make_their_namespace(own, spaces):
+    own.schedules.SetLimit(schedule.SetLimitRequest(
+        namespace="acme", key="machine:job", max=0), timeout=CALL)
+    own.schedules.SetGroup(schedule.SetGroupRequest(
+        namespace="zeta", name="g", max_running=0), timeout=CALL)
+    names = [one.name for one in spaces.ListNamespaces(package.ListNamespacesRequest()).namespaces]
+    assert {"acme", "zeta"} <= set(names)
+    spaces.delete("acme")
+    eventually(lambda: spaces.gone("acme"), SOON)
+    space = own.space("acme")
+    space.define(JOB)
+    id = space.start("job")
+    assert space.get(id).state == v1.Instance.RUNNING
+
+
+def test_schedules_of_a_namespace_that_goes_are_left_alone(own, spaces):
+    filled(own, "acme", live=1)
+    own.runner.Define(v1.DefineRequest(namespace="acme", source="""
+schedule: s
+cron: "0 3 * * *"
+from: 2025-01-01
+start: {machine: job}
+"""), timeout=CALL)
+    own.runner.Ready(v1.ReadyRequest(namespace="acme", max_tasks=1), timeout=CALL)
+    spaces.delete("acme", drain=30)
+    with refused("FAILED_PRECONDITION", "NAMESPACE_DELETING"):
+        own.schedules.BackfillSchedule(schedule.BackfillScheduleRequest(
+            namespace="acme", name="s", from_time="2025-01-01", to_time="2025-01-03"),
+            timeout=CALL)
+    with refused("FAILED_PRECONDITION", "NAMESPACE_DELETING"):
+        own.schedules.SetPaused(schedule.SetPausedRequest(
+            namespace="acme", schedule="s", paused=True), timeout=CALL)
 
 
 def dcli(server, *words, **more):

@@ -273,6 +273,96 @@ start: {machine: deploy, id: "order-${item.number}", params: "${item}"}
     assert result(space.get("orders/poll/3")) == "SUCCESS"
 
 
+POLLS = """\
+trigger: t
+on: {poll: {action: ACTION, every: 1h}}
+start: {machine: deploy, id: "d-${item.n}"}
+"""
+
+
+@pytest.mark.parametrize("how", ["skip", "delete", "action"])
+def test_a_poll_that_is_not_wanted_any_more_is_cancelled(triggers, how):
+    space = triggers.space
+    first, then = fresh_name("look"), fresh_name("look")
+    space.define(POLLS.replace("ACTION", first))
+    task = only(space.ready(action=first, wait=5))
+    assert task.instance == "t/poll/1"
+    if how == "skip":
+        triggers.pause("t")
+        triggers.pause("t", False, skip_missed=True)
+        then = first
+    elif how == "delete":
+        triggers.delete("t")
+        assert result(space.get("t/poll/1")) == "CANCELLED"
+        space.define(POLLS.replace("ACTION", first))
+        then = first
+    else:
+        space.define(POLLS.replace("ACTION", then))
+    assert result(space.get("t/poll/1")) == "CANCELLED"
+    if how == "delete":
+        task = only(space.ready(action=then, wait=5))
+        assert task.instance == "t/poll/2"
+    running = space.instances(cause="trigger:t", state=v1.Instance.RUNNING).instances
+    assert not [one for one in running if one.id == "t/poll/1"]
+
+
+def test_an_item_has_the_kind_of_a_failure(triggers):
+    space = triggers.space
+    space.define("""\
+id: src
+nodes:
+  work: {start: true, transitions: {ok: done, error: failed}}
+  done: {final: true}
+  failed: {final: true, result: error}
+---
+trigger: t
+on: {change: {kind: transitioned, machine: src}}
+if: {value: "${item.errorKind}", equals: disk}
+start: {machine: deploy, id: "d-${item.error_kind}"}
+""")
+    space.start("src", "a")
+    space.report(space.take("src"), "error", error_kind="disk")
+    eventually(lambda: deployed(triggers) == ["d-disk"])
+
+
+def test_failures_of_a_trigger_that_sends_are_counted_in_a_row(triggers):
+    space = triggers.space
+    space.define("""\
+id: counter
+nodes:
+  count: {start: true, transitions: {tick: count, ok: done}}
+  done: {final: true}
+---
+trigger: t
+on: {webhook: {path: p, open: true}}
+send: {instance: "${item.to}", transition: tick}
+stop_on_fail: 2
+""")
+    space.start("counter", "c")
+    for to, outcome_of in (("none", "FAILED"), ("c", "SENT"), ("none", "FAILED")):
+        assert outcome(triggers.fire("t", {"to": to})) == outcome_of
+    assert state(triggers.get("t")) == "ACTIVE"
+    triggers.fire("t", {"to": "none"})
+    assert state(triggers.get("t")) == "PAUSED"
+
+
+def test_dead_letters_that_fail_again_come_behind_the_others(triggers):
+    space = triggers.space
+    look = fresh_name("look")
+    space.define(f"trigger: t\non: {{poll: {{action: {look}, every: 1s}}}}\n"
+                 'start: {machine: deploy, id: "${item.none}"}\n')
+    for first, count in ((0, 1_000), (1_000, 5)):
+        task = only(space.ready(action=look, wait=5))
+        space.report(task, output={"items": [{"n": first + n} for n in range(count)]})
+        eventually(lambda: triggers.get("t").failed == first + count, 30)
+    tried = set()
+    for _ in range(2):
+        reply = triggers.retry("t", all=True)
+        assert reply.more and len(reply.results) == 1_000
+        tried |= {one.occurrence.id for one in reply.results}
+    assert len(tried) == 1_005
+
+
 # kill -9 --------------------------------------------------------------------------------------
 
 

@@ -104,7 +104,7 @@ class SharedServer {
   TlsExpiry tls_expiry_ = kNever;
   SecretKeysPtr keys_;
   ServerRow self_;
-  Moment joined_{};
+  LeaseTime joined_{};
   std::unique_ptr<Acceptor> acceptor_;
   std::unique_ptr<Web> web_;
   std::unique_ptr<Front> front_;
@@ -181,7 +181,7 @@ Result<Ok> SharedServer::Join(int port) {
                      ", and this one " + self_.address +
                      ": either all of them are on one machine, or none may advertise loopback"};
   }
-  joined_ = MomentNow();
+  joined_ = LeaseTimeNow();
   return store_.roster->Join(self_, Roster::LivingAt(*seen, self_.address));
 }
 

@@ -133,7 +133,7 @@ void Front::Tend() {
     std::vector<std::shared_ptr<Passing>> waiting;
     waiting.swap(waiting_);
     lock.Unlock();
-    const Moment now = MomentNow();
+    const LeaseTime now = LeaseTimeNow();
     std::erase_if(waiting, [now](const auto& call) { return !call->Tick(now); });
     lock.Relock();
     waiting_.insert(waiting_.end(), waiting.begin(), waiting.end());
@@ -157,15 +157,15 @@ void Ping(const Front& front, const std::shared_ptr<Peer>& peer, bool look,
       Prove(front.outside().secret,
             {.sender = front.outside().self, .receiver = peer->id, .method = kPingMethod}));
   if (look) asked->context.AddMetadata(kLookKey, "1");
-  const Moment sent = MomentNow();
+  const LeaseTime sent = LeaseTimeNow();
   peer->stub.UnaryCall(
       &asked->context, kPingMethod, grpc::StubOptions(), &asked->request, &asked->reply,
       [asked, peer, sent, done = std::move(done)](const grpc::Status& status) {
         peer->answers = status.ok();
         if (status.ok()) {
-          peer->answered = MomentNow().count();
+          peer->answered = LeaseTimeNow().count();
           peer->round_trip_us =
-              std::chrono::duration_cast<std::chrono::microseconds>(MomentNow() - sent).count();
+              std::chrono::duration_cast<std::chrono::microseconds>(LeaseTimeNow() - sent).count();
         }
         done(status.ok(), status.error_message());
       });

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "dsrv/cluster/meter.h"
-#include "dsrv/cluster/moment.h"
+#include "dsrv/cluster/lease_time.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
@@ -43,7 +43,7 @@ struct Peer {
   std::atomic<int64_t> round_trip_us = 0;
   std::atomic<int> told = -1;  // what of `answers` was last logged; -1: nothing
   // When it last answered, or was dialled.
-  std::atomic<int64_t> answered = MomentNow().count();
+  std::atomic<int64_t> answered = LeaseTimeNow().count();
 };
 
 // Where calls go.

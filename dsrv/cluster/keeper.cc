@@ -25,7 +25,8 @@ const ServerRow* Alive(const Roster::Seen& seen, const std::string& id) {
 
 }  // namespace
 
-Keeper::Keeper(Roster& roster, const ServerRow& self, Moment joined, Front& front, Outside outside)
+Keeper::Keeper(Roster& roster, const ServerRow& self, LeaseTime joined, Front& front,
+               Outside outside)
     : roster_(roster),
       self_(self),
       front_(front),
@@ -48,7 +49,7 @@ void Keeper::Start() {
 
 void Keeper::Run() {
   while (true) {
-    const Moment wait = Look();
+    const LeaseTime wait = Look();
     Lock lock(mutex_);
     changed_.WaitFor(lock, wait,
                      [this]() REQUIRES(mutex_) { return ended_ || look_ || !asked_.empty(); });
@@ -62,11 +63,11 @@ void Keeper::Run() {
   }
 }
 
-Moment Keeper::Look() {
-  if (const int64_t pinged = pinged_) member_.NotePing(Moment(pinged));
-  const Moment sent = MomentNow();
+LeaseTime Keeper::Look() {
+  if (const int64_t pinged = pinged_) member_.NotePing(LeaseTime(pinged));
+  const LeaseTime sent = LeaseTimeNow();
   const auto seen = roster_.Renew(self_.id, member_.Reached(sent), member_.leaving());
-  const Moment now = MomentNow();
+  const LeaseTime now = LeaseTimeNow();
   outside_.alive(member_.MayAnswer(now));
   if (!seen) {
     if (!failing_) spdlog::warn("the lease could not be renewed: {}", seen.error().message);
@@ -86,7 +87,7 @@ Moment Keeper::Look() {
   const bool done = Act(todo, *seen);
   SetRoute(*seen);
   if (todo.bury.empty() && todo.take.empty()) return todo.wait;
-  return done ? Moment::zero() : Moment(kTryAgain);
+  return done ? LeaseTime::zero() : LeaseTime(kTryAgain);
 }
 
 // Once for each cause.
@@ -117,7 +118,7 @@ bool Keeper::Take(const PartRow& part) {
   mine.owner = self_.id;
   member_.Took(part.id, mine.held.epoch);
   epoch_ = mine.held.epoch;
-  took_ = MomentNow();
+  took_ = LeaseTimeNow();
   front_.meter().Took(!part.owner.empty() && part.owner != self_.id);
   inside_.reset();
   spdlog::info("this server takes partition {}, under epoch {}", part.id, mine.held.epoch);
@@ -140,7 +141,7 @@ bool Keeper::Act(const Member::Todo& todo, const Roster::Seen& seen) {
 
 std::shared_ptr<Peer> Keeper::Meet(const ServerRow& row) {
   auto& peer = peers_[row.id];
-  if (peer && MomentNow() - Moment(peer->answered) < outside_.redial) return peer;
+  if (peer && LeaseTimeNow() - LeaseTime(peer->answered) < outside_.redial) return peer;
   const int told = peer ? peer->told.load() : -1;
   peer = std::make_shared<Peer>(row.id, row.address, outside_.dial(row.address));
   peer->told = told;
@@ -152,7 +153,7 @@ void Keeper::MeetPeers(const Roster::Seen& seen) {
   std::erase_if(peers_, [&seen](const auto& one) { return !Alive(seen, one.first); });
   auto sight = std::make_shared<Sight>();
   sight->seen = seen;
-  sight->when = MomentNow();
+  sight->when = LeaseTimeNow();
   for (const ServerRow& row : seen.servers) {
     if (row.dead || row.id == self_.id) continue;
     const auto peer = Meet(row);
@@ -201,7 +202,7 @@ void Keeper::Tell() {
 }
 
 void Keeper::Pinged(bool look) {
-  pinged_ = MomentNow().count();
+  pinged_ = LeaseTimeNow().count();
   if (!look) return;
   const Lock lock(mutex_);
   look_ = true;
@@ -226,7 +227,7 @@ bool Keeper::Ask(std::function<void()> what, std::chrono::steady_clock::time_poi
 void Keeper::Serves(std::shared_ptr<grpc::GenericStub> inside) {
   const Lock lock(mutex_);
   asked_.push_back([this, inside = std::move(inside)] {
-    front_.meter().Serves(MomentNow() - took_);
+    front_.meter().Serves(LeaseTimeNow() - took_);
     inside_ = inside;
   });
   changed_.NotifyAll();

@@ -44,26 +44,26 @@ class Keeper {
     std::function<void(bool alive)> alive;
     // Who has not answered for so long is dialled anew: by then its certificate, ours, or what its
     // name stands for may be another one.
-    Moment redial = std::chrono::seconds(10);
+    LeaseTime redial = std::chrono::seconds(10);
   };
   struct Sight {
     Roster::Seen seen;
-    Moment when{};  // it was asked for
+    LeaseTime when{};  // it was asked for
     std::vector<std::shared_ptr<Peer>> peers;
   };
 
   // `roster` was opened, and `self` has joined it at `joined`.
-  Keeper(Roster& roster, const ServerRow& self, Moment joined, Front& front, Outside outside);
+  Keeper(Roster& roster, const ServerRow& self, LeaseTime joined, Front& front, Outside outside);
   ~Keeper();
   void Start();
 
   // Any thread. ---------------------------------------------------------------------------------
 
   // For how long nothing but this server can own what it owns.
-  Moment lease_left() const {
-    return std::max(Moment::zero(), Moment(answers_until_.load()) - MomentNow());
+  LeaseTime lease_left() const {
+    return std::max(LeaseTime::zero(), LeaseTime(answers_until_.load()) - LeaseTimeNow());
   }
-  bool MayAnswer() const { return MomentNow().count() < answers_until_.load(); }
+  bool MayAnswer() const { return LeaseTimeNow().count() < answers_until_.load(); }
   // Another server has reached this one; `look`: there is something to see.
   void Pinged(bool look);
   // Calls go to `inside` from now on, if the partition is still this server's.
@@ -83,7 +83,7 @@ class Keeper {
   // What other threads want of this one, done between two looks. True: it was done.
   bool Ask(std::function<void()> what, std::chrono::steady_clock::time_point until);
   void Run();
-  Moment Look();
+  LeaseTime Look();
   // False: something was to be done, and could not be.
   bool Act(const Member::Todo& todo, const Roster::Seen& seen);
   bool Bury(const std::string& id);
@@ -100,7 +100,7 @@ class Keeper {
   const Outside outside_;
   Member member_;  // of the thread, as all up to the mutex
   std::map<std::string, std::shared_ptr<Peer>> peers_;
-  Moment took_{};                              // when
+  LeaseTime took_{};                              // when
   std::optional<Epoch> epoch_;                 // under which it owns the partition
   std::shared_ptr<grpc::GenericStub> inside_;  // null: it does not serve it
   std::string routed_;                         // the route as it was set last

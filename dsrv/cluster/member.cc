@@ -8,14 +8,14 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Moment kGap = seconds(5);      // a longer one between renewals is an outage
-constexpr Moment kCalm = seconds(10);    // after one, nobody is buried for so long
-constexpr Moment kLeap = seconds(1);     // by which the store's clock may be off in pace
-constexpr Moment kSettled = seconds(2);  // from a change of members until partitions move
-constexpr Moment kPingCounts = seconds(10);
-constexpr Moment kLevelWaits = seconds(60);  // so that what was replaced may come back
+constexpr LeaseTime kGap = seconds(5);      // a longer one between renewals is an outage
+constexpr LeaseTime kCalm = seconds(10);    // after one, nobody is buried for so long
+constexpr LeaseTime kLeap = seconds(1);     // by which the store's clock may be off in pace
+constexpr LeaseTime kSettled = seconds(2);  // from a change of members until partitions move
+constexpr LeaseTime kPingCounts = seconds(10);
+constexpr LeaseTime kLevelWaits = seconds(60);  // so that what was replaced may come back
 constexpr PartitionId kHome = 0;             // whose owner raises the level
-constexpr Moment kSoonest = milliseconds(20);  // between two looks
+constexpr LeaseTime kSoonest = milliseconds(20);  // between two looks
 
 const ServerRow* Find(const std::vector<ServerRow>& servers, const std::string& id) {
   const auto row = std::ranges::find(servers, id, &ServerRow::id);
@@ -29,7 +29,7 @@ bool Owned(const std::vector<ServerRow>& servers, const PartRow& part) {
 
 }  // namespace
 
-Member::Member(std::string id, std::string address, Moment joined)
+Member::Member(std::string id, std::string address, LeaseTime joined)
     : id_(std::move(id)),
       address_(std::move(address)),
       calm_since_(joined),
@@ -37,7 +37,7 @@ Member::Member(std::string id, std::string address, Moment joined)
       changed_(joined),
       alone_(joined) {}
 
-bool Member::Reached(Moment now) const {
+bool Member::Reached(LeaseTime now) const {
   return (pinged_ && now - *pinged_ < kPingCounts) || (was_alone_ && now - alone_ < kPingCounts);
 }
 
@@ -84,14 +84,14 @@ std::map<std::string, std::vector<PartitionId>> Member::Plan(const std::vector<S
   return plan;
 }
 
-Member::Todo Member::Look(const Roster::Seen& seen, Moment sent, Moment now) {
+Member::Todo Member::Look(const Roster::Seen& seen, LeaseTime sent, LeaseTime now) {
   Todo todo;
   todo.end = WhyEnd(seen);
   if (!todo.end.empty()) return todo;
   if (!seen.alive) {
     todo.rejoin = true;
     for (const auto& [partition, epoch] : held_) todo.drop.push_back(partition);
-    /*mutant cluster-buried-answers*/ answers_until_ = Moment{}; /*end*/
+    /*mutant cluster-buried-answers*/ answers_until_ = LeaseTime{}; /*end*/
     return todo;
   }
   NoteTimes(seen, sent, now);
@@ -138,16 +138,16 @@ std::string Member::WhyEnd(const Roster::Seen& seen) {
   return {};
 }
 
-void Member::NoteTimes(const Roster::Seen& seen, Moment sent, Moment now) {
+void Member::NoteTimes(const Roster::Seen& seen, LeaseTime sent, LeaseTime now) {
   answers_until_ =
       std::max(answers_until_, /*mutant cluster-lease-from-answer*/ sent + kMayAnswer /*end*/);
   if (!looked_once_) {
     calm_since_ = now;  // what befell the store's clock since it joined, it cannot know
   } else {
-    const Moment here = sent - looked_;
-    const Moment there = seen.now - store_looked_;
+    const LeaseTime here = sent - looked_;
+    const LeaseTime there = seen.now - store_looked_;
     // A renewal that took long was answered late, but not sent late: it may not be a leap.
-    const Moment off = there > here ? there - here : here - there;
+    const LeaseTime off = there > here ? there - here : here - there;
     /*mutant cluster-leap-unnoticed*/ if (here > kGap || off > kLeap + (now - sent))
       calm_since_ = now; /*end*/
     if (here > kGap) outage_ = now;
@@ -170,20 +170,20 @@ void Member::NoteTimes(const Roster::Seen& seen, Moment sent, Moment now) {
   }
 }
 
-void Member::Bury(const Roster::Seen& seen, Moment now, Todo* todo) const {
+void Member::Bury(const Roster::Seen& seen, LeaseTime now, Todo* todo) const {
   // After an outage of the store everybody is to have renewed before anybody is buried.
-  const Moment calm_in = calm_since_ + kCalm - now;
+  const LeaseTime calm_in = calm_since_ + kCalm - now;
   for (const ServerRow& row : seen.servers) {
     if (row.dead || row.id == id_) continue;
-    const Moment over_in =
-        std::max<Moment>(row.seen + kLease - seen.now + milliseconds(1), calm_in);
-    /*mutant cluster-never-buries*/ if (over_in <= Moment::zero())
+    const LeaseTime over_in =
+        std::max<LeaseTime>(row.seen + kLease - seen.now + milliseconds(1), calm_in);
+    /*mutant cluster-never-buries*/ if (over_in <= LeaseTime::zero())
       todo->bury.push_back(row.id); /*end*/
     todo->wait = std::clamp(over_in, kSoonest, todo->wait);
   }
 }
 
-void Member::Level(const Roster::Seen& seen, Moment now, Todo* todo) {
+void Member::Level(const Roster::Seen& seen, LeaseTime now, Todo* todo) {
   uint32_t known = UINT32_MAX;
   for (const ServerRow& row : seen.servers) {
     if (!row.dead) known = std::min(known, row.level);
@@ -196,7 +196,7 @@ void Member::Level(const Roster::Seen& seen, Moment now, Todo* todo) {
   if (now - known_since_ >= kLevelWaits) todo->raise = known;
 }
 
-void Member::Share(const Roster::Seen& seen, Moment now, Todo* todo) const {
+void Member::Share(const Roster::Seen& seen, LeaseTime now, Todo* todo) const {
   const auto plan = Plan(seen.servers, seen.parts);
   const auto own = plan.find(id_);
   for (const PartRow& part : seen.parts) {

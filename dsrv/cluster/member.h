@@ -11,15 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/cluster/moment.h"
+#include "dsrv/cluster/lease_time.h"
 #include "storage/roster.h"
 
 namespace dfsmr {
 
-inline constexpr Moment kRenewal = std::chrono::seconds(2);  // from one renewal to the next
+inline constexpr LeaseTime kRenewal = std::chrono::seconds(2);  // from one renewal to the next
 // For so long after a renewal was sent, nobody else can own what this server owns. Less than the
 // lease, for what the clocks of two machines may differ in pace.
-inline constexpr Moment kMayAnswer = std::chrono::seconds(8);
+inline constexpr LeaseTime kMayAnswer = std::chrono::seconds(8);
 
 // One thread at a time.
 class Member {
@@ -38,14 +38,14 @@ class Member {
     std::optional<std::pair<PartitionId, std::string>> give;
     // To what the level of the rows is to be raised: all servers have known it for a while.
     std::optional<uint32_t> raise;
-    Moment wait = kRenewal;  // until the next look
+    LeaseTime wait = kRenewal;  // until the next look
   };
 
   // `joined`: when Roster::Join was sent.
-  Member(std::string id, std::string address, Moment joined);
+  Member(std::string id, std::string address, LeaseTime joined);
 
   // After each renewal that was answered. `sent`: when it was sent.
-  Todo Look(const Roster::Seen& seen, Moment sent, Moment now);
+  Todo Look(const Roster::Seen& seen, LeaseTime sent, LeaseTime now);
 
   // What the caller holds: it has taken the partition, or has given it away or dropped it.
   void Took(PartitionId partition, Epoch epoch) {
@@ -59,16 +59,16 @@ class Member {
   bool leaving() const { return leaving_; }
 
   // Another server has reached this one at its address.
-  void NotePing(Moment now) { pinged_ = now; }
+  void NotePing(LeaseTime now) { pinged_ = now; }
   // What the next renewal tells the others: whether one of them has reached this one lately. True
   // for one that was alone until a moment ago: it has not had the chance.
-  bool Reached(Moment now) const;
+  bool Reached(LeaseTime now) const;
 
   // Nothing may be told to anybody without this: no reply, no task, no record.
-  bool MayAnswer(Moment now) const {
+  bool MayAnswer(LeaseTime now) const {
     return /*mutant cluster-answers-without-lease*/ now < answers_until_ /*end*/;
   }
-  Moment answers_until() const { return answers_until_; }
+  LeaseTime answers_until() const { return answers_until_; }
 
   // The share of each server that may own partitions, by id: what it has, up to the most that it
   // may have, and what else it is to get, in order of partitions. `dead` owners have nothing.
@@ -78,32 +78,32 @@ class Member {
  private:
   std::string WhyEnd(const Roster::Seen& seen);
   bool Restored(const Roster::Seen& seen);
-  void NoteTimes(const Roster::Seen& seen, Moment sent, Moment now);
-  void Bury(const Roster::Seen& seen, Moment now, Todo* todo) const;
-  void Share(const Roster::Seen& seen, Moment now, Todo* todo) const;
-  void Level(const Roster::Seen& seen, Moment now, Todo* todo);
+  void NoteTimes(const Roster::Seen& seen, LeaseTime sent, LeaseTime now);
+  void Bury(const Roster::Seen& seen, LeaseTime now, Todo* todo) const;
+  void Share(const Roster::Seen& seen, LeaseTime now, Todo* todo) const;
+  void Level(const Roster::Seen& seen, LeaseTime now, Todo* todo);
 
   const std::string id_;
   const std::string address_;
   std::map<PartitionId, Epoch> held_;
   bool leaving_ = false;
 
-  Moment answers_until_{};
+  LeaseTime answers_until_{};
   // Since when renewals have come without a gap, and the store's clock without a leap.
-  Moment calm_since_;
-  std::optional<Moment> outage_;  // when the last outage of the store was over
-  Moment looked_;           // the last renewal that counted was sent
+  LeaseTime calm_since_;
+  std::optional<LeaseTime> outage_;  // when the last outage of the store was over
+  LeaseTime looked_;           // the last renewal that counted was sent
   Timestamp store_looked_;  // the store's time at it
   bool looked_once_ = false;
   std::set<std::string> members_;  // the others that live
-  Moment changed_;                 // members_ is as it is since then
-  Moment alone_;                   // when there was nobody else for the last time
+  LeaseTime changed_;                 // members_ is as it is since then
+  LeaseTime alone_;                   // when there was nobody else for the last time
   bool was_alone_ = false;
-  std::optional<Moment> pinged_;
+  std::optional<LeaseTime> pinged_;
   std::optional<uint64_t> life_;
   std::map<PartitionId, Epoch> highest_;  // that was ever seen
   uint32_t known_level_ = 0;              // to all servers that live
-  Moment known_since_{};
+  LeaseTime known_since_{};
 };
 
 }  // namespace dfsmr

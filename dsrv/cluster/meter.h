@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "dsrv/cluster/moment.h"
+#include "dsrv/cluster/lease_time.h"
 #include "fsm/base/mutex.h"
 #include "fsm/base/spread.h"
 
@@ -23,11 +23,11 @@ class ClusterMeter {
     const Lock lock(mutex_);
     ++forwards_[{method, outcome}];
   }
-  void ForwardTook(Moment time) { forward_.Add(ToMicros(time)); }
+  void ForwardTook(LeaseTime time) { forward_.Add(ToMicros(time)); }
   // The partition was taken: after a crash of its owner, or since it was handed over.
   void Took(bool crash) { ++(crash ? crashes_ : handovers_); }
   // And serves, so long after that.
-  void Serves(Moment time) { takeover_.Add(ToMicros(time)); }
+  void Serves(LeaseTime time) { takeover_.Add(ToMicros(time)); }
 
   Forwards forwards() const {
     const Lock lock(mutex_);
@@ -39,7 +39,7 @@ class ClusterMeter {
   uint64_t handovers() const { return handovers_; }
 
  private:
-  static uint64_t ToMicros(Moment time) {
+  static uint64_t ToMicros(LeaseTime time) {
     return static_cast<uint64_t>(time / std::chrono::microseconds(1));
   }
 

@@ -13,12 +13,12 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr Moment kForOwner = seconds(2);
-constexpr Moment kForWay = seconds(1);  // to the owner, or to the lease
+constexpr LeaseTime kForOwner = seconds(2);
+constexpr LeaseTime kForWay = seconds(1);  // to the owner, or to the lease
 // A server that has given the partition away has decided what it had, and says so at once; one that
 // is gone says nothing.
-constexpr Moment kLastWord = std::chrono::milliseconds(500);
-constexpr Moment kBetweenTries = std::chrono::milliseconds(20);
+constexpr LeaseTime kLastWord = std::chrono::milliseconds(500);
+constexpr LeaseTime kBetweenTries = std::chrono::milliseconds(20);
 
 NoAnswer Stops() { return {Reason::kNone, "the server stops"}; }
 
@@ -96,7 +96,7 @@ void Passing::Begin() {
   }
   if (front_.closed() && !from_front_) return Finish(Stops());
   Read();
-  if (facts_.many_requests) Ask(MomentNow());
+  if (facts_.many_requests) Ask(LeaseTimeNow());
 }
 
 bool Passing::Identify() {
@@ -146,7 +146,7 @@ void Passing::OnReadDone(bool ok) {
   incoming_.Clear();
   if (facts_.many_requests) return WriteOn();
   asked_all_ = true;
-  Ask(MomentNow());
+  Ask(LeaseTimeNow());
 }
 
 void Passing::OnWriteDone(bool ok) {
@@ -171,7 +171,7 @@ void Passing::OnCancel() {
 // The owner's side. --------------------------------------------------------------------------
 
 // Asks the owner, or waits for one.
-void Passing::Ask(Moment now) {
+void Passing::Ask(LeaseTime now) {
   if (end_ || finished_) return;
   if (cancelled_) return Finish(grpc::Status::CANCELLED);
   const auto route = front_.route();
@@ -195,10 +195,10 @@ void Passing::Ask(Moment now) {
 }
 
 // Nothing: the way is free. Without a reason: it is not, but may yet be.
-std::optional<NoAnswer> Passing::Patience(const Route& route, Moment now) {
+std::optional<NoAnswer> Passing::Patience(const Route& route, LeaseTime now) {
   if (now < not_before_) return NoAnswer{};
-  const Moment waited = now - asking_since_;
-  const auto late = [&](Moment most) { return waited >= most || front_.ending(); };
+  const LeaseTime waited = now - asking_since_;
+  const auto late = [&](LeaseTime most) { return waited >= most || front_.ending(); };
   switch (route.kind) {
     case Route::Kind::kHere:
       if (front_.outside().may_answer() && front_.outside().commits()) return std::nullopt;
@@ -368,7 +368,7 @@ bool Passing::OwnerLost(const Try& from, const grpc::Status& status) {
 
 // Nothing was done, or nothing that could not be done again.
 void Passing::AskAgain() {
-  const Moment now = MomentNow();
+  const LeaseTime now = LeaseTimeNow();
   if (!lost_since_) lost_since_ = now;
   if (now - *lost_since_ > 2 * kForOwner) return Lost();
   if (try_->sent > 0) unsent_.push_front(*first_);
@@ -457,12 +457,12 @@ void Passing::FinishNow() {
 void Passing::Count() {
   if (!forwarded_) return;
   front_.meter().Forwarded(facts_.name, cancelled_ ? "cancelled" : outcome_);
-  if (Brief() && !cancelled_) front_.meter().ForwardTook(MomentNow() - began_);
+  if (Brief() && !cancelled_) front_.meter().ForwardTook(LeaseTimeNow() - began_);
 }
 
 // From the front. ----------------------------------------------------------------------------
 
-bool Passing::Tick(Moment now) {
+bool Passing::Tick(LeaseTime now) {
   const Lock lock(mutex_);
   if (finished_) return false;
   if (asking_) {
@@ -491,7 +491,7 @@ void Passing::Compare(const Route& route) {
   if (route.kind == Route::Kind::kThere && route.peer->id == try_->route().peer->id) return;
   if (try_->lost) return;
   try_->lost = true;
-  give_up_ = MomentNow() + kLastWord;
+  give_up_ = LeaseTimeNow() + kLastWord;
   front_.Wait(self_);
 }
 

@@ -42,7 +42,7 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   void Begin();
 
   // Goes on with what waits. False: nothing waits any more.
-  bool Tick(Moment now);
+  bool Tick(LeaseTime now);
   // The front has another route: whom is asked is perhaps not the owner any more.
   void Rerouted(const Route& route);
   void LoseInside();
@@ -65,8 +65,8 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   // False: it claims to come from another front, and does not.
   bool Identify();
   void Read() REQUIRES(mutex_);
-  void Ask(Moment now) REQUIRES(mutex_);
-  std::optional<NoAnswer> Patience(const Route& route, Moment now) REQUIRES(mutex_);
+  void Ask(LeaseTime now) REQUIRES(mutex_);
+  std::optional<NoAnswer> Patience(const Route& route, LeaseTime now) REQUIRES(mutex_);
   void Send(const Route& route) REQUIRES(mutex_);
   void Describe(grpc::ClientContext* context, const Route& route) REQUIRES(mutex_);
   void WriteOn() REQUIRES(mutex_);
@@ -96,7 +96,7 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   const std::string method_;
   const MethodFacts facts_;
   PassedOn origin_;
-  const Moment began_ = MomentNow();
+  const LeaseTime began_ = LeaseTimeNow();
   bool page_ = false;  // a page of the console asks
   bool from_front_ = false;
 
@@ -124,10 +124,10 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   std::deque<grpc::ByteBuffer> unsent_ GUARDED(mutex_);
   std::shared_ptr<Try> try_ GUARDED(mutex_);
   bool asking_ GUARDED(mutex_) = false;  // it waits for a route
-  Moment asking_since_ GUARDED(mutex_){};
-  Moment not_before_ GUARDED(mutex_){};
-  Moment give_up_ GUARDED(mutex_){};                  // waiting for the word of a lost owner
-  std::optional<Moment> lost_since_ GUARDED(mutex_);  // the first owner that was
+  LeaseTime asking_since_ GUARDED(mutex_){};
+  LeaseTime not_before_ GUARDED(mutex_){};
+  LeaseTime give_up_ GUARDED(mutex_){};                  // waiting for the word of a lost owner
+  std::optional<LeaseTime> lost_since_ GUARDED(mutex_);  // the first owner that was
 };
 
 }  // namespace dfsmr

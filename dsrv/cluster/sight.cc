@@ -57,7 +57,7 @@ void Show(const Keeper& keeper, const ServerRow& self, const StoreFacts& store, 
   std::erase_if(servers, &ServerRow::dead);
   std::ranges::sort(servers, {}, &ServerRow::started);
   // Between two renewals of its own a server has no news of the others.
-  const auto since = std::chrono::duration_cast<Duration>(MomentNow() - sight->when);
+  const auto since = std::chrono::duration_cast<Duration>(LeaseTimeNow() - sight->when);
   const Duration late = std::max(Duration::zero(), since - kSilent);
   for (const ServerRow& row : servers) {
     const bool own = row.id == self.id;

@@ -30,7 +30,7 @@ struct Kept {
                             .time = [](Timestamp) {},
                             .alive = [this](bool is) { alive = is; },
                             .redial = seconds(3)};
-    keeper = std::make_unique<Keeper>(roster, row, MomentNow(), server.front, outside);
+    keeper = std::make_unique<Keeper>(roster, row, LeaseTimeNow(), server.front, outside);
     server.may_answer = [this] { return keeper->MayAnswer(); };
     server.pinged = [this](bool look) { keeper->Pinged(look); };
     keeper->Start();

@@ -10,7 +10,7 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr Moment kBegin = seconds(1'000);
+constexpr LeaseTime kBegin = seconds(1'000);
 
 // Servers that share a roster, and do what their members say. One clock for all.
 struct Servers {
@@ -22,7 +22,7 @@ struct Servers {
     CHECK(roster.Join({.id = id, .address = at, .level = level}, before));
     members.emplace(id, Member(id, at, now));
   }
-  void Pass(Moment time) {
+  void Pass(LeaseTime time) {
     now += time;
     roster.SetClock(roster.clock() + std::chrono::duration_cast<Duration>(time));
   }
@@ -70,7 +70,7 @@ struct Servers {
   }
 
   MemoryRoster roster;
-  Moment now = kBegin;
+  LeaseTime now = kBegin;
   std::map<std::string, Member> members;
 };
 
@@ -117,7 +117,7 @@ TEST_CASE("what a silent server had serves again within 15 seconds, and nobody a
   servers.Start("b");
   servers.Rounds(6);
   REQUIRE(servers.Owners() == "a");
-  const Moment silent_since = servers.now - kRenewal;
+  const LeaseTime silent_since = servers.now - kRenewal;
   while (servers.Owners() == "a") {
     const auto todo = servers.Look("b");
     servers.Do("b", todo);
@@ -248,7 +248,7 @@ TEST_CASE("who was not reached during an outage of the store gives nothing away 
   servers.Start("b");
   servers.Rounds(8);
   CHECK(servers.Owners() == "a");
-  servers.Pass(Moment(std::chrono::seconds(15)));
+  servers.Pass(LeaseTime(std::chrono::seconds(15)));
   // The owner is the first to renew, and nobody has reached it meanwhile.
   CHECK_FALSE(servers.members.at("a").Reached(servers.now));
   servers.Do("a", servers.Look("a"));

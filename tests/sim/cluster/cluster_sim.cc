@@ -106,8 +106,8 @@ void ClusterSim::Note(const std::string& what) {
   std::printf("%10.4f %s\n", std::chrono::duration<double>(network_.now()).count(), what.c_str());
 }
 
-void ClusterSim::Let(Moment pass) {
-  const Moment end = network_.now() + pass;
+void ClusterSim::Let(LeaseTime pass) {
+  const LeaseTime end = network_.now() + pass;
   const auto tick = [this] { database_.roster().SetClock(StoreTime()); };
   while (Good() && network_.Step(end, tick)) {
     if (!database_.problem().empty()) Wrong(database_.problem());
@@ -186,8 +186,8 @@ void ClusterSim::Fault() {
   if (!one || all == 0) return;
   int dice = static_cast<int>(random_.Below(static_cast<size_t>(all)));
   const int number = one->number();
-  const Moment some = random_.Chance(60) ? Moment(milliseconds(random_.Below(3'000)))
-                                         : Moment(milliseconds(random_.Below(30'000)));
+  const LeaseTime some = random_.Chance(60) ? LeaseTime(milliseconds(random_.Below(3'000)))
+                                         : LeaseTime(milliseconds(random_.Below(30'000)));
   if ((dice -= kills_) < 0) {
     Note(one->id() + " is killed");
     ++cluster_.hits["a server is killed"];
@@ -195,7 +195,7 @@ void ClusterSim::Fault() {
   } else if ((dice -= pauses_) < 0) {
     Note(one->id() + " is paused");
     ++cluster_.hits["a server is paused"];
-    const Moment longer = milliseconds(11'000 + random_.Below(15'000));
+    const LeaseTime longer = milliseconds(11'000 + random_.Below(15'000));
     const Server::InAnswer befalls{random_.Chance(70) ? longer : some, random_.Chance(40),
                                    random_.Chance(40)};
     if (random_.Chance(50)) return one->Befalls(befalls);
@@ -237,7 +237,7 @@ void ClusterSim::Heal() {
   Note("all is well");
   finishing_ = true;
   network_.MendAll();
-  Moment awake = network_.now();
+  LeaseTime awake = network_.now();
   cluster_.lost_commits = cluster_.lost_renewals = 0;
   cluster_.late_acts = cluster_.stale_reads = 0;
   for (auto& server : cluster_.servers) {

@@ -35,7 +35,7 @@ class ClusterSim {
   bool Good() const { return problem_.empty(); }
   static EngineOptions Options();
   Timestamp StoreTime() const;
-  void Let(Moment pass);
+  void Let(LeaseTime pass);
 
   // What goes wrong.
   void Plan();

@@ -32,24 +32,24 @@ bool Database::Alive(const std::string& server) {
 }
 
 Result<Ok> Database::Join(const ServerRow& self, const std::vector<std::string>& before,
-                          Moment now) {
+                          LeaseTime now) {
   renewed_[self.id] = now;
   return roster_.Join(self, before);
 }
 
 Result<Roster::Seen> Database::Renew(const std::string& self, bool reached, bool leaving,
-                                     Moment now) {
+                                     LeaseTime now) {
   auto seen = roster_.Renew(self, reached, leaving);
   if (seen && seen->alive) renewed_[self] = now;
   return seen;
 }
 
-bool Database::HasLease(const std::string& server, Moment now) const {
+bool Database::HasLease(const std::string& server, LeaseTime now) const {
   const auto renewed = renewed_.find(server);
   return renewed != renewed_.end() && now < renewed->second + kLease;
 }
 
-Result<bool> Database::Bury(const std::string& server, Moment now) {
+Result<bool> Database::Bury(const std::string& server, LeaseTime now) {
   const bool alive = Alive(server);
   auto buried = roster_.Bury(server);
   Expect(!alive || !buried || !*buried || !HasLease(server, now),

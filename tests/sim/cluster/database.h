@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "dsrv/cluster/moment.h"
+#include "dsrv/cluster/lease_time.h"
 #include "dsrv/engine/types.h"
 #include "fsm/rules/instance.h"
 #include "storage/memory_roster.h"
@@ -40,12 +40,12 @@ class Database {
   MemoryRoster& roster() { return roster_; }
   // As the roster does it. A lease is good for kLease from when a renewal has arrived, by a clock
   // that does not leap: `now` of the network.
-  Result<Ok> Join(const ServerRow& self, const std::vector<std::string>& before, Moment now);
-  Result<Roster::Seen> Renew(const std::string& self, bool reached, bool leaving, Moment now);
-  Result<bool> Bury(const std::string& server, Moment now);
+  Result<Ok> Join(const ServerRow& self, const std::vector<std::string>& before, LeaseTime now);
+  Result<Roster::Seen> Renew(const std::string& self, bool reached, bool leaving, LeaseTime now);
+  Result<bool> Bury(const std::string& server, LeaseTime now);
   Result<std::optional<Holding>> Take(const PartRow& seen, const std::string& self);
   Result<bool> Give(Epoch epoch, const std::string& self, const std::string& server);
-  bool HasLease(const std::string& server, Moment now) const;
+  bool HasLease(const std::string& server, LeaseTime now) const;
   // So many states of before are kept, for reads that are answered by a deposed primary.
   void KeepPasts(size_t most) { most_pasts_ = most; }
   // False: the fence has refused it, and nothing was changed.
@@ -87,7 +87,7 @@ class Database {
   std::set<std::pair<std::string, uint64_t>> left_;  // visits that have ended
   Holding expected_;                                 // the last commit
   std::set<uint64_t> applied_;                       // commits
-  std::map<std::string, Moment> renewed_;            // by server
+  std::map<std::string, LeaseTime> renewed_;            // by server
   uint64_t commits_ = 0;
   std::string problem_;
 };

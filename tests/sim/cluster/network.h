@@ -16,14 +16,14 @@ class Network {
  public:
   explicit Network(uint64_t seed) : random_(seed) {}
 
-  Moment now() const { return now_; }
-  void At(Moment when, std::function<void()> what) {
+  LeaseTime now() const { return now_; }
+  void At(LeaseTime when, std::function<void()> what) {
     todo_.emplace(std::pair(std::max(when, now_), ++number_), std::move(what));
   }
-  void In(Moment after, std::function<void()> what) { At(now_ + after, std::move(what)); }
+  void In(LeaseTime after, std::function<void()> what) { At(now_ + after, std::move(what)); }
   // Does what comes next; `tick` is told that time has passed. False: there is nothing to do until
   // `end`.
-  bool Step(Moment end, const std::function<void()>& tick) {
+  bool Step(LeaseTime end, const std::function<void()>& tick) {
     const bool more = !todo_.empty() && todo_.begin()->first.first <= end;
     now_ = more ? todo_.begin()->first.first : end;
     tick();
@@ -32,7 +32,7 @@ class Network {
   }
 
   // A hop.
-  Moment Delay() {
+  LeaseTime Delay() {
     const size_t dice = random_.Below(100);
     const size_t us = dice < 80   ? 100 + random_.Below(900)
                       : dice < 97 ? random_.Below(20'000)
@@ -50,9 +50,9 @@ class Network {
 
  private:
   Random random_;
-  Moment now_{};
+  LeaseTime now_{};
   uint64_t number_ = 0;
-  std::map<std::pair<Moment, uint64_t>, std::function<void()>> todo_;
+  std::map<std::pair<LeaseTime, uint64_t>, std::function<void()>> todo_;
   std::set<std::pair<int, int>> cut_;
 };
 

@@ -11,12 +11,12 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Moment kTimeLimit = seconds(3);  // of what is asked of the database
-constexpr Moment kTryAgain = milliseconds(200);
-constexpr Moment kTick = milliseconds(20);
-constexpr Moment kForOwner = seconds(2);
-constexpr Moment kForWay = seconds(1);
-constexpr Moment kGrace = seconds(10);
+constexpr LeaseTime kTimeLimit = seconds(3);  // of what is asked of the database
+constexpr LeaseTime kTryAgain = milliseconds(200);
+constexpr LeaseTime kTick = milliseconds(20);
+constexpr LeaseTime kForOwner = seconds(2);
+constexpr LeaseTime kForWay = seconds(1);
+constexpr LeaseTime kGrace = seconds(10);
 constexpr uint64_t kLife = 7;
 
 Error Unreachable() {
@@ -35,9 +35,9 @@ Server::~Server() = default;
 
 // The process ------------------------------------------------------------------------------------
 
-Moment Server::Clock() const { return offset_ + cluster_.network.now() * pace_ / 1'000; }
+LeaseTime Server::Clock() const { return offset_ + cluster_.network.now() * pace_ / 1'000; }
 
-Moment Server::InWorld(Moment own) const { return own * 1'000 / pace_; }
+LeaseTime Server::InWorld(LeaseTime own) const { return own * 1'000 / pace_; }
 
 std::function<void()> Server::Mine(std::function<void()> what) {
   return [this, process = process_, what = std::move(what)] {
@@ -47,7 +47,7 @@ std::function<void()> Server::Mine(std::function<void()> what) {
   };
 }
 
-void Server::Later(Moment after, std::function<void()> what) {
+void Server::Later(LeaseTime after, std::function<void()> what) {
   cluster_.network.In(after, Mine(std::move(what)));
 }
 
@@ -56,7 +56,7 @@ void Server::Start() {
   ++process_;
   runs_ = true;
   leaving_ = false;
-  paused_until_ = Moment{};
+  paused_until_ = LeaseTime{};
   in_answer_.reset();
   offset_ = seconds(random.Below(100'000));
   const auto span = static_cast<size_t>(2 * cluster_.pace + 1);
@@ -126,7 +126,7 @@ void Server::Ask(Way way, std::function<Result<T>()> ask, std::function<void(Res
   const size_t dice = network.random().Below(100);
   const auto percent = static_cast<size_t>(way.lost);
   const bool late = way.late > 0 && network.random().Chance(way.late);
-  const Moment there = network.Delay();
+  const LeaseTime there = network.Delay();
   if (!network.Reaches(number_) || dice < percent) {
     ++cluster_.hits["asked of the database in vain"];
   } else if (dice < 2 * percent) {
@@ -135,9 +135,9 @@ void Server::Ask(Way way, std::function<Result<T>()> ask, std::function<void(Res
   } else if (dice < 3 * percent || late) {
     ++cluster_.hits["done by the database long after it was asked"];
     // At times just when it is asked again.
-    const Moment after = network.random().Chance(50)
-                             ? Moment(microseconds(network.random().Below(20'000)))
-                             : Moment(milliseconds(network.random().Below(40'000)));
+    const LeaseTime after = network.random().Chance(50)
+                             ? LeaseTime(microseconds(network.random().Below(20'000)))
+                             : LeaseTime(milliseconds(network.random().Below(40'000)));
     network.In(kTimeLimit + after, [ask] { (void)ask(); });
   } else {
     auto result = std::make_shared<std::optional<Result<T>>>();
@@ -156,7 +156,7 @@ void Server::Ask(Way way, std::function<Result<T>()> ask, std::function<void(Res
 void Server::Join() {
   id_ = "s" + std::to_string(number_) + "-" + std::to_string(++starts_);
   member_.reset();
-  const Moment sent = Clock();
+  const LeaseTime sent = Clock();
   Ask<Ok>(
       ToRoster(),
       [&cluster = cluster_, row = ServerRow{.id = id_, .address = address_, .version = "sim"},
@@ -181,7 +181,7 @@ void Server::Look() {
   looking_ = true;
   ++look_number_;
   if (pinged_) member_->NotePing(*pinged_);
-  const Moment sent = Clock();
+  const LeaseTime sent = Clock();
   Ask<Roster::Seen>(
       ToRoster(),
       [&cluster = cluster_, id = id_, reached = member_->Reached(sent),
@@ -191,7 +191,7 @@ void Server::Look() {
       [this, sent](const Result<Roster::Seen>& seen) { Looked(seen, sent); });
 }
 
-void Server::Looked(const Result<Roster::Seen>& seen, Moment sent) {
+void Server::Looked(const Result<Roster::Seen>& seen, LeaseTime sent) {
   if (!seen) return Rest(kTryAgain);
   store_time_ = seen->now;
   store_time_at_ = Clock();
@@ -263,7 +263,7 @@ void Server::Act(Member::Todo todo, size_t at) {
     if (!epoch_) return Quit();
     if (!giving_) HandOver(give_to_);
   }
-  Rest(todo.bury.empty() && todo.take.empty() ? InWorld(todo.wait) : Moment::zero());
+  Rest(todo.bury.empty() && todo.take.empty() ? InWorld(todo.wait) : LeaseTime::zero());
 }
 
 void Server::Quit() {
@@ -277,9 +277,9 @@ void Server::Quit() {
       });
 }
 
-void Server::Rest(Moment wait) {
+void Server::Rest(LeaseTime wait) {
   looking_ = false;
-  if (std::exchange(look_again_, false) || leaving_) wait = std::min<Moment>(wait, kTick);
+  if (std::exchange(look_again_, false) || leaving_) wait = std::min<LeaseTime>(wait, kTick);
   Later(wait, [this, number = look_number_] {
     if (number == look_number_) Look();
   });
@@ -316,7 +316,7 @@ void Server::Took(const Holding& held) {
   member_->Took(0, held.epoch);
   epoch_ = held.epoch;
   ++holding_;
-  pump_at_ = Moment::max();
+  pump_at_ = LeaseTime::max();
   door_ = std::make_unique<Door>(cluster_.database, cluster_.network.random(), held,
                                  cluster_.stale_reads);
   Later(milliseconds(20 + cluster_.network.random().Below(180)), [this, number = holding_] {
@@ -408,12 +408,12 @@ void Server::Post(CallPtr call) {
   PumpAt(cluster_.network.now());
 }
 
-void Server::PumpAt(Moment when) {
+void Server::PumpAt(LeaseTime when) {
   if (when >= pump_at_) return;
   pump_at_ = when;
   cluster_.network.At(when, Mine([this, number = holding_] {
                         if (number != holding_ || pump_at_ > cluster_.network.now()) return;
-                        pump_at_ = Moment::max();
+                        pump_at_ = LeaseTime::max();
                         if (engine_ && !next_ && !given_) Decide();
                       }));
 }
@@ -461,7 +461,7 @@ void Server::Rewind() {
 void Server::Write(Turn turn) {
   writing_ = std::move(turn);
   if (writing_->batch->empty())
-    return Later(Moment::zero(), [this, n = ++attempt_] {
+    return Later(LeaseTime::zero(), [this, n = ++attempt_] {
       if (n == attempt_) Written(Fate::kDone);
     });
   const Holding& known = door_->known();
@@ -553,8 +553,8 @@ bool Server::Here() const {
 }
 
 void Server::Route(Waiting waiting) {
-  const Moment waited = cluster_.network.now() - waiting.since;
-  Moment patience = kForOwner;
+  const LeaseTime waited = cluster_.network.now() - waiting.since;
+  LeaseTime patience = kForOwner;
   if (owner_ == id_) {
     if (Here() && MayAnswer()) return Post(std::move(waiting.call));
     if (Here()) patience = kForWay;
@@ -597,7 +597,7 @@ void Server::PassOn(const Waiting& waiting, int number) {
                           const auto found = tries_.find(mine);
                           if (found == tries_.end()) return;
                           const CallPtr asked = found->second.call;
-                          const Moment since = found->second.since;
+                          const LeaseTime since = found->second.since;
                           tries_.erase(found);
                           if (end != End::kNotMine) return asked->done(end, tell);
                           ++cluster_.hits["a call comes to one that is not the owner"];
@@ -661,7 +661,7 @@ void Server::Tell(const CallPtr& call, std::function<void()> tell) {
   }
   call->done(End::kAnswered, std::move(tell));
   if (!giving_) return;
-  Later(Moment::zero(), [this, number = holding_] {  // not while a turn is being decided
+  Later(LeaseTime::zero(), [this, number = holding_] {  // not while a turn is being decided
     if (number == holding_) GiveSoon();
   });
 }

@@ -71,16 +71,16 @@ class Server {
   // A process of its own each time, at the same address.
   void Start();
   void Kill();
-  void Pause(Moment until) { paused_until_ = until; }
+  void Pause(LeaseTime until) { paused_until_ = until; }
   // What happens once the database has done what it is asked for next, before the answer is here.
   struct InAnswer {
-    Moment span{};         // for so long
+    LeaseTime span{};         // for so long
     bool cut = false;      // it is cut from the database; else it is paused
     bool renewal = false;  // of a renewal; else of anything
   };
   void Befalls(std::optional<InAnswer> what) { in_answer_ = what; }
   bool runs() const { return runs_; }
-  Moment paused_until() const { return paused_until_; }
+  LeaseTime paused_until() const { return paused_until_; }
   bool paused() const { return cluster_.network.now() < paused_until_; }
   // SIGTERM: hands over, and ends.
   void Terminate();
@@ -102,18 +102,18 @@ class Server {
     CallPtr call;
     std::string at;
     int number;
-    Moment since;
+    LeaseTime since;
   };
   struct Waiting {
     CallPtr call;
-    Moment since;
+    LeaseTime since;
   };
 
   // Runs `what` when this process can; never, when it is another one by then.
-  void Later(Moment after, std::function<void()> what);
+  void Later(LeaseTime after, std::function<void()> what);
   std::function<void()> Mine(std::function<void()> what);
-  Moment Clock() const;
-  Moment InWorld(Moment own) const;
+  LeaseTime Clock() const;
+  LeaseTime InWorld(LeaseTime own) const;
   Timestamp Time();
   bool MayAnswer() const { return member_ && member_->MayAnswer(Clock()); }
 
@@ -130,9 +130,9 @@ class Server {
   Way ToRows() const { return {cluster_.lost_commits, 0}; }
   void Join();
   void Look();
-  void Looked(const Result<Roster::Seen>& seen, Moment sent);
+  void Looked(const Result<Roster::Seen>& seen, LeaseTime sent);
   void Act(Member::Todo todo, size_t at);
-  void Rest(Moment wait);
+  void Rest(LeaseTime wait);
   void SetRoute();
   void PingTo(const std::string& id, bool look);
   void TellAll();
@@ -148,7 +148,7 @@ class Server {
 
   // The loop.
   void Post(CallPtr call);
-  void PumpAt(Moment when);
+  void PumpAt(LeaseTime when);
   void Decide();
   void Rewind();
   void Write(Turn turn);
@@ -171,14 +171,14 @@ class Server {
   uint64_t process_ = 0;  // another one with each start
   bool runs_ = false;
   bool leaving_ = false;
-  Moment paused_until_{};
+  LeaseTime paused_until_{};
   std::optional<InAnswer> in_answer_;
-  Moment offset_{};  // of its clock
+  LeaseTime offset_{};  // of its clock
   int64_t pace_ = 1'000;
 
   std::string id_;
   std::optional<Member> member_;
-  std::optional<Moment> pinged_;
+  std::optional<LeaseTime> pinged_;
   Roster::Seen seen_;
   bool looking_ = false;
   bool look_again_ = false;
@@ -187,7 +187,7 @@ class Server {
   Epoch owner_epoch_ = 0;
   int leave_looks_ = 0;
   Timestamp store_time_{};
-  Moment store_time_at_{};
+  LeaseTime store_time_at_{};
   Timestamp shown_{};
   std::string give_to_;
 
@@ -204,7 +204,7 @@ class Server {
   std::string hand_to_;
   std::deque<CallPtr> mail_;
   std::vector<CallPtr> inside_;  // posted, not told
-  Moment pump_at_ = Moment::max();
+  LeaseTime pump_at_ = LeaseTime::max();
   uint64_t entropy_ = 0;
 
   std::optional<Turn> writing_;

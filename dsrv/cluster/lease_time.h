@@ -7,9 +7,9 @@
 namespace dfsmr {
 
 // CLOCK_BOOTTIME.
-using Moment = std::chrono::nanoseconds;
+using LeaseTime = std::chrono::nanoseconds;
 
-inline Moment MomentNow() {
+inline LeaseTime LeaseTimeNow() {
   timespec time{};
   clock_gettime(CLOCK_BOOTTIME, &time);
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);

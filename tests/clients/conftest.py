@@ -10,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import languages  # noqa: E402
 import support  # noqa: E402
 from support import DSRV, Server  # noqa: E402
+from tidy import tmp_path  # noqa: E402, F401
 
 
 def pytest_sessionstart(session):

@@ -7,6 +7,7 @@ import postgres
 import support
 from cluster_servers import Sharers
 from support import CONSUMER, MACHINES, Cli, Server, fresh_name
+from tidy import tmp_path  # noqa: F401
 
 
 def pytest_sessionstart(session):

@@ -188,13 +188,19 @@ void Groups::Absorb(const Change& change) {
   const MemberShare is = ShareOf(instance);
   const bool waited = change.before.waits.Has(Wait::kGroup);
   const bool waits = instance.waits.Has(Wait::kGroup);
-  // It went on and failed again, all in one change.
-  const bool again =
-      change.before.share.failed && is.failed && std::ranges::any_of(change.entered, Runs);
-  if (is == change.before.share && waits == waited && !again) return;
+  const MemberShare& was = change.before.share;
+  // It went on, and stopped or failed again, all in one change.
+  const bool stopped_again = was.Stopped() && is.Stopped() && !change.entered.empty();
+  const bool failed_again =
+      was.failed && is.failed && std::ranges::any_of(change.entered, Runs);
+  if (is == was && waits == waited && !stopped_again && !failed_again) return;
   Group& group = Make(instance.ns, instance.provenance->group);
-  if (is != change.before.share) Count(group, change.before.share, is, instance);
-  if (again) {
+  if (is != was) Count(group, was, is, instance);
+  if (stopped_again) {
+    NoteStopped(group, instance);
+    MarkDirty(group);
+  }
+  if (failed_again) {
     if (group.row.failures > 0) --group.row.failures;
     CountFailure(group, instance);
   }
@@ -210,16 +216,18 @@ void Groups::Count(Group& group, const MemberShare& was, const MemberShare& is,
   if (group.to_come > 0 && is.kind != was.kind) Stir(group);  // a place may be free
   /*mutant group-row-stale*/ if (is.Stopped() != was.Stopped())
     MarkDirty(group); /*end*/
-  if (is.Stopped() && !was.Stopped()) {
-    group.row.end_time = instance.end_time;
-    group.ended = true;
-    Stir(group);
-  }
+  if (is.Stopped() && !was.Stopped()) NoteStopped(group, instance);
   if (is.failed && !was.failed) CountFailure(group, instance);
   if (was.failed && !is.failed && group.row.failures > 0) {
     --group.row.failures;
     MarkDirty(group);
   }
+}
+
+void Groups::NoteStopped(Group& group, const Instance& instance) {
+  group.row.end_time = instance.end_time;
+  group.ended = true;
+  Stir(group);
 }
 
 void Groups::CountFailure(Group& group, const Instance& instance) {

@@ -153,6 +153,7 @@ class Groups : public Part {
   void MarkDirty(Group& group);
   void Stir(Group& group);
   void Count(Group& group, const MemberShare& was, const MemberShare& is, const Instance& instance);
+  void NoteStopped(Group& group, const Instance& instance);
   void CountFailure(Group& group, const Instance& instance);
   void StopOnFail(Group& group, const std::string& last);
   std::optional<uint32_t> MaxOf(const Group& group) const;

@@ -177,6 +177,8 @@ nodes:
 )");
   REQUIRE(solo.Report(solo.Claim(), "error") == "");
   CHECK(TriesOf(solo.token()) == 1);
+  solo.now += 1s;
+  solo.Do([&](Scene& scene) { rules::EndWait(scene, solo.token().visit); });
   const std::string claim = solo.Claim();
   solo.Cancel(CancelMode::kForce);
   std::optional<ReportArgs> late;
@@ -193,7 +195,7 @@ nodes:
   } else {
     CHECK(solo.Report(claim, "error") == "");
   }
-  CHECK(solo.Where() == "RUNNING a ready");
+  CHECK(solo.Where() == "RUNNING a waiting");
   CHECK(TriesOf(solo.token()) == 1);
 }
 

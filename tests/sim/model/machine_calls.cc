@@ -135,6 +135,7 @@ void MachineRules::GoOn(Stand& stand, bool force, size_t told, std::vector<Repor
     TakeAllBack(stand);
     stand.late.reset();
   }
+  stand.tries = 0;
   if (stand.late) {
     late->push_back(*stand.late);
     life_.claimed_at.erase(stand.late->claim.id);  // the time in between does not count
@@ -143,7 +144,6 @@ void MachineRules::GoOn(Stand& stand, bool force, size_t told, std::vector<Repor
   }
   if (stand.state == TokenState::kClaimed && stand.HasLive()) return;
   stand.state = TokenState::kReady;
-  stand.tries = 0;
   stand.again = false;
   life_.expected[told].enters = stand.visit;
 }

@@ -146,6 +146,21 @@ test("no list is cut off at 1280, with a row open or not", async () => {
   await done(page);
 });
 
+test("a list whose cells grow leaves out columns, and is not cut off", async () => {
+  const page = await openPage(server, "/n/default/instances/42-prod", { width: 1024 });
+  await page.locator(".list tbody tr").first().waitFor();
+  await settled(page);
+  const heads = await page.locator(".list th").count();
+  await page.evaluate(() => {
+    const wide = document.createElement("span");
+    wide.style.cssText = "display: inline-block; width: 300px";
+    document.querySelector(".list tbody td").append(wide);
+  });
+  await page.waitForFunction((before) => document.querySelectorAll(".list th").length < before, heads);
+  assert.deepEqual(await cutOff(page), []);
+  await done(page);
+});
+
 test("pages run under their content security policy", async () => {
   for (const [url, text] of PAGES) {
     const page = await openPage(server, url);

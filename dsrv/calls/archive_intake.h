@@ -18,7 +18,7 @@ namespace dfsmr {
 
 // Of each piece but the last. One that is committed holds up those who wait for the same commit, or
 // the next, by its bytes; so pieces are small.
-inline constexpr size_t kPieceBytes = 128 << 10;
+inline constexpr size_t kPieceBytes = 64 << 10;
 
 class ArchiveIntake {
  public:

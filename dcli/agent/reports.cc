@@ -48,7 +48,9 @@ void Hands::Ended(Hand* hand, const RunEnd& end) {
 void Hands::Stopped(Hand* hand, const RunEnd& end) {
   const bool open = !hand->lost && hand->order != Order::kForce && hand->order != Order::kKill;
   const bool told = end.how == RunEnd::How::kEnded && end.well;
-  if (open && told) return Report(hand, end.verdict);
+  // Of what has stopped the server keeps it, and it counts if that is resumed.
+  const bool ordered = hand->order != Order::kNone;  // that may have made the claim stale
+  if (told && (ordered || !hand->lost)) return Report(hand, end.verdict);
   const std::string why = end.why.empty() ? end.status : end.why;
   if (!open || hand->at_most_once) return EndSilently(hand, why);
   GiveBack(hand, (hand->order == Order::kNone ? "the agent ends: " : "cancelled: ") + why);

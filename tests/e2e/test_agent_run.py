@@ -648,6 +648,17 @@ def test_on_cancel_finish_ends_in_peace_but_not_by_force(fake, run, tmp_path):
     assert not [one for one in fake.reports if one.claim == forced]
 
 
+@pytest.mark.parametrize("order", ["cancelled_claims", "killed_claims"])
+def test_what_ends_well_under_force_is_reported(fake, run, tmp_path, order):
+    run(script(tmp_path, "trap 'echo {\\\"output\\\": {\\\"n\\\": 1}}; exit 0' TERM; echo ready\n"
+                         "while :; do sleep 0.1; done"))
+    claim = fake.hand_out()
+    ready(fake, claim)
+    fake.order(**{order: [claim]})
+    report = fake.report(claim)
+    assert (report.transition, json.loads(report.output)) == ("ok", {"n": 1})
+
+
 def test_kill_after_comes_before_five_seconds_of_a_kill(fake, run, tmp_path):
     workers = script(tmp_path, away(tmp_path) + STUBBORN)
     run(workers.replace("./run.sh", "{run: ./run.sh, kill_after: 300ms}"))

@@ -221,6 +221,32 @@ TEST_CASE("lines that cannot be sent are left out in the middle, and counted") {
   CHECK(left_out > 3'000);
 }
 
+TEST_CASE("what is kept of many short lines is counted by their text") {
+  for (const size_t size : {size_t{4}, size_t{50}}) {
+    CAPTURE(size);
+    LogQueue queue;
+    for (int i = 0; i < 200'000; ++i) {
+      queue.Add("i", "c", v1::LogLine::OUT, std::string(size, 'x'), {});
+    }
+    queue.End("c");
+    size_t head = 0;
+    size_t tail = 0;
+    bool gap = false;
+    for (int messages = 0; !queue.empty(); ++messages) {
+      REQUIRE(messages < 1'000);
+      const v1::AppendLogsRequest request = queue.Take();
+      for (const auto& batch : request.batches()) {
+        for (const auto& line : batch.lines()) {
+          gap = gap || line.left_out() > 0;
+          (gap ? tail : head) += line.text().size();
+        }
+      }
+    }
+    CHECK(head > 65'536 - 51);
+    CHECK(tail > (size == 4 ? 500'000 : 1'048'576 - 51));
+  }
+}
+
 TEST_CASE("claims take turns, and lines are UTF-8") {
   LogQueue queue;
   for (int i = 0; i < 2'000; ++i)

@@ -95,7 +95,7 @@ TEST_CASE("a line of progress has a largest size, and what is longer is told of 
 }
 
 TEST_CASE("a report comes from its file, the last line, exit or the status") {
-  const std::map<int, std::string> exits = {{3, "missing"}};
+  const std::map<int, std::string> exits = {{3, "missing"}, {5, "error"}};
   const auto verdict = [&](int status, std::string_view out, std::string_view report) {
     return VerdictOf(
         Ending{.status = status, .out = out, .err = "bad", .report = report, .exits = &exits});
@@ -103,6 +103,9 @@ TEST_CASE("a report comes from its file, the last line, exit or the status") {
   CHECK(verdict(kExit0, "", "").transition == "ok");
   CHECK(verdict(kExit3, "", "").transition == "missing");
   CHECK(verdict(kExit3, "", "").error == "");
+  CHECK(verdict(5 << 8, "", "").error == "exit status 5: bad");
+  CHECK(verdict(5 << 8, "", "").named);  // by `exit`: so it is reported after a cancel, too
+  CHECK(!verdict(4 << 8, "", "").named);
   CHECK(verdict(4 << 8, "", "").error_kind == "exit");
   CHECK(verdict(4 << 8, "", "").error == "exit status 4: bad");
   CHECK(verdict(kKilled, "", "").error_kind == "signal");

@@ -1,4 +1,7 @@
 #include "dcli/agent/hands.h"
+
+#include <algorithm>
+
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
 #include "dcli/work/legal.h"
@@ -48,7 +51,9 @@ void Hands::Ended(Hand* hand, const RunEnd& end) {
 void Hands::Stopped(Hand* hand, const RunEnd& end) {
   const bool open = !hand->lost && hand->order != Order::kForce && hand->order != Order::kKill;
   const bool told = end.how == RunEnd::How::kEnded && end.well;
-  if (open && told) return Report(hand, end.verdict);
+  // Of what has stopped the server keeps it, and it counts if that is resumed.
+  const bool ordered = hand->order != Order::kNone;  // that may have made the claim stale
+  if (told && (ordered || !hand->lost)) return Report(hand, end.verdict);
   const std::string why = end.why.empty() ? end.status : end.why;
   if (!open || hand->at_most_once) return EndSilently(hand, why);
   GiveBack(hand, (hand->order == Order::kNone ? "the agent ends: " : "cancelled: ") + why);
@@ -85,15 +90,18 @@ void Hands::NotTaken(Hand* hand, const Error& error) {
     hand->again.SetIn(kReportAgain, [this, hand] { SendReport(hand); });
     return;
   }
-  if (error.reason == Reason::kIllegalTransition) {
+  const bool stale = error.reason == Reason::kStaleClaim;
+  const Verdict& verdict = hand->verdict;
+  // What a machine's node does not have may be refused for another reason before that.
+  const bool doubtful = !stale && verdict.error_kind != "output" && verdict.transition != "error";
+  if (error.reason == Reason::kIllegalTransition || doubtful) {
     Aside([this, claim, error, task = hand->task, client = context_.client.get()] {
       const auto legal = LegalTransitions(*client, task);
       loop_.Post([this, claim, error, legal] { NoSuchTransition(claim, error, legal); });
     });
     return;
   }
-  const bool stale = error.reason == Reason::kStaleClaim;
-  if (!stale && hand->verdict.error_kind != "output") {
+  if (!stale && verdict.error_kind != "output") {
     return Report(hand, Failure("its report was refused: " + error.message, "output"));
   }
   if (hand->order != Order::kNone) AddStop(hand->task.instance(), claim, v1::StopReport::ENDED);
@@ -105,6 +113,10 @@ void Hands::NoSuchTransition(const std::string& claim, const Error& error,
   Hand* hand = Find(claim);
   if (hand == nullptr || hand->stage != Hand::Stage::kReporting) return;
   Verdict& verdict = hand->verdict;
+  const bool has = legal && std::ranges::find(*legal, verdict.transition) != legal->end();
+  if (error.reason != Reason::kIllegalTransition && (has || !legal)) {
+    return Report(hand, Failure("its report was refused: " + error.message, "output"));
+  }
   const bool well = verdict.transition == "ok" && !verdict.named;
   if (legal && legal->size() == 1 && well && legal->front() != "ok") {
     Verdict only = verdict;

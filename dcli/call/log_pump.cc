@@ -14,9 +14,12 @@ using std::chrono::steady_clock;
 
 constexpr size_t kHeadBytes = 64 << 10;
 constexpr size_t kTailBytes = 1 << 20;
-constexpr size_t kAllTails = 64 << 20;     // of all claims together
+constexpr size_t kAllTails = 64 << 20;  // of all claims together
+// Short lines take more room than their text.
+constexpr size_t kHeadLines = 32 << 10;
+constexpr size_t kTailLines = 128 << 10;
 constexpr size_t kMessageBytes = 900'000;  // of one message, with room for what surrounds texts
-constexpr size_t kLineCost = 40;           // of a line beside its text
+constexpr size_t kLineCost = 40;           // of a line beside its text, in a message
 constexpr size_t kInTurn = 128 << 10;      // from one claim, before it is another one's turn
 constexpr size_t kUnanswered = 16;
 constexpr milliseconds kGather{50};  // lines that come together are sent together
@@ -24,6 +27,9 @@ constexpr milliseconds kGather{50};  // lines that come together are sent togeth
 // read would only take processor time from transitions.
 constexpr double kBurst = 4 << 20;
 constexpr double kRate = 2 << 20;  // bytes a second
+
+// What a line counts for head and tail.
+size_t TextBytes(const std::string& text) { return std::max<size_t>(text.size(), 1); }
 
 std::string Utf8(std::string text) {
   return InvalidUtf8(text) ? Unquoted(cli::Quoted(text)) : std::move(text);
@@ -39,19 +45,23 @@ void LogQueue::Add(const std::string& instance, const std::string& name, Stream 
                    std::string text, Timestamp time) {
   Claim& claim = claims_[name];
   if (claim.instance.empty()) claim.instance = instance;
-  const size_t size = text.size() + kLineCost;
+  const size_t size = TextBytes(text);
   Line line{claim.next++, stream, time, std::move(text)};
   ++lines_;
-  if (claim.head_bytes + size <= kHeadBytes && claim.tail.empty()) {
+  const bool room = claim.head_bytes + size <= kHeadBytes && claim.head_lines < kHeadLines;
+  if (room && claim.tail.empty()) {
     claim.head_bytes += size;
+    ++claim.head_lines;
     claim.head.push_back(std::move(line));
     return;
   }
   claim.head_bytes = kHeadBytes;
   claim.tail_bytes += size;
   claim.tail.push_back(std::move(line));
-  for (const size_t most = MostOfTail(); claim.tail_bytes > most && claim.tail.size() > 1;) {
-    claim.tail_bytes -= claim.tail.front().text.size() + kLineCost;
+  const size_t most = MostOfTail();
+  const size_t most_lines = kTailLines / (kTailBytes / most);
+  while (claim.tail.size() > 1 && (claim.tail_bytes > most || claim.tail.size() > most_lines)) {
+    claim.tail_bytes -= TextBytes(claim.tail.front().text);
     claim.tail.pop_front();
     --lines_;
   }
@@ -79,6 +89,7 @@ void LogQueue::TakeFrom(const std::string& name, Claim* claim, size_t* room,
     while (!lines->empty()) {
       Line& line = lines->front();
       const size_t size = line.text.size() + kLineCost;
+      const size_t counted = TextBytes(line.text);
       if (size > *room || size > turn) return;
       *room -= size;
       turn -= size;
@@ -94,7 +105,7 @@ void LogQueue::TakeFrom(const std::string& name, Claim* claim, size_t* room,
       sent->set_text(Utf8(std::move(line.text)));
       sent->set_left_out(line.number - claim->sent - 1);
       claim->sent = line.number;
-      if (lines == &claim->tail) claim->tail_bytes -= size;
+      if (lines == &claim->tail) claim->tail_bytes -= counted;
       lines->pop_front();
       --lines_;
     }

@@ -40,7 +40,8 @@ class LogQueue {
     std::string instance;
     uint64_t next = 1;      // the number of the next line
     uint64_t sent = 0;      // the number of the last line that was taken
-    size_t head_bytes = 0;  // of all lines that were ever in the head
+    size_t head_bytes = 0;  // of the texts that were ever in the head
+    size_t head_lines = 0;  // the same, counted
     size_t tail_bytes = 0;
     std::deque<Line> head;
     std::deque<Line> tail;

@@ -24,6 +24,11 @@ inline std::string Unmarked(const std::string& word) {
   return word.starts_with(kMark) ? word.substr(1) : word;
 }
 
+// What is wrong with a word for a number that counts: a negative one would become a very large one.
+inline std::string IfNegative(const std::string& word) {
+  return word.starts_with('-') ? word + " is negative; it takes a number from 0 on" : "";
+}
+
 // Adds flags and arguments of one command, each both to the parser and to the grammar.
 class Row {
  public:
@@ -41,8 +46,7 @@ class Row {
   Row& Flag(const std::string& name, const char* value, T* to, const std::string& help) {
     CLI::Option* option = app_->add_option(name, *to)->allow_extra_args(false);
     if constexpr (!std::is_same_v<T, std::vector<std::string>>) option->take_last();
-    // A negative number would become a very large one.
-    if constexpr (std::is_unsigned_v<T>) option->check(CLI::NonNegativeNumber);
+    if constexpr (std::is_unsigned_v<T>) option->check(IfNegative);
     return Add(name, value, help);
   }
   // Arguments in their order; `word` says what completion offers there.

@@ -189,8 +189,8 @@ void Assignment::Refused(const Verdict& verdict, const Error& error) {
   const bool starts = !verdict.starts.empty() && !lost;  // they may be what is wrong
   const bool unfit = error.code == Code::kInvalidArgument ||
                      error.reason == Reason::kNoSuchMachine || too_large || starts;
-  if (unfit && (verdict.transition != "error" || starts)) {
-    return Report(Failure("its report was refused: " + error.message));
+  if (unfit && (verdict.error_kind != "output" || starts)) {
+    return Report(Failure("its report was refused: " + error.message, "output"));
   }
   if (unfit) {
     GiveBack();

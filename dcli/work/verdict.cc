@@ -329,6 +329,7 @@ Verdict VerdictOf(const Ending& ending) {
       if (meant->second == "error") {
         base = VerdictOf(ending.status, "", ending.err, ending.success);
         base.error_kind = "exit";
+        base.named = true;
       }
     }
   }

@@ -76,7 +76,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       canceller(turn, residents, changer, family),
       spawner(turn, catalog, statistics, residents, changer, values, followers, family, starter,
               options),
-      reports(turn, catalog, residents, changer, claims, starter),
+      reports(turn, catalog, residents, changer, claims, starter, options),
       resumer(turn, statistics, residents, changer, limits, reports),
       launcher(turn, changer, starter, reports),
       schedules(turn, documents, occurrences, launcher, spaces),

@@ -1,8 +1,10 @@
 #include "dsrv/engine/reports.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "dsrv/engine/inherit.h"
+#include "dsrv/engine/kept_starts.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
 #include "storage/rows/feed.h"
@@ -37,7 +39,8 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   if (claim && claim->retry) retried = claim->claim_time;
   Breaker& breaker = resident.version->machine->breaker;
   std::vector<Starter::Prepared> prepared;
-  const bool starts_some = !starts.empty();
+  // Of a visit that is over: if it counts one day, it starts them then.
+  if (args.claim.given() && !token) args.starts = KeepStarts(std::exchange(starts, {}));
   for (StartArgs& start : starts) {
     Deepen(resident.instance, &start);
     InheritTrace(residents_, resident, args.claim.visit, claim ? claim->attempt : 0, &start);
@@ -68,8 +71,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
         /*mutant former-answer-forgotten*/ FormerAnswer(resident, args, &accepted) /*end*/;
     /*mutant repeated-report-starts-again*/ if (former)
       return *former;                                                               /*end*/
-    // What it starts cannot wait for a resume.
-    const bool keep = !starts_some && /*mutant second-word-kept*/ !accepted /*end*/;
+    const bool keep = /*mutant second-word-kept*/ !accepted /*end*/;
     if (keep && KeepForResume(resident, args, children)) return answer;
     /*mutant late-report-not-learned*/ claims_.LateReport(resident.instance, self); /*end*/
   }
@@ -103,10 +105,16 @@ void Reports::ReportLate(Resident& resident, const ReportArgs& args) {
     auto starts = rows::GetStarts(turn_.reader(), instance, token->home);
     if (turn_.Trust(starts)) children = *std::move(starts);
   }
+  auto starts = ReadStarts(args.starts, options_);
+  turn_.Trust(starts);
+  if (!starts) return;
   const std::string ns = instance.ns;
   const std::string id = instance.id;
-  if (/*mutant late-report-lost*/ Report(ns, id, args, children, {}).has_value() /*end*/) return;
-  // It is not possible any more: others do the work again.
+  const bool once = resident.machine().nodes[token->node].AtMostOnce();
+  if (/*mutant late-report-lost*/
+      Report(ns, id, args, children, *std::move(starts)).has_value() /*end*/) return;
+  // It is not possible any more: others do the work again, but not what runs at most once.
+  if (once && claims_.End(ns, id, args.claim)) return;
   (void)claims_.Relinquish(ns, id, args.claim, {});
 }
 

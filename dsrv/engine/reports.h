@@ -17,13 +17,14 @@ namespace dfsmr {
 class Reports {
  public:
   Reports(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Claims& claims,
-          Starter& starter)
+          Starter& starter, const EngineOptions& options)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
         changer_(changer),
         claims_(claims),
-        starter_(starter) {}
+        starter_(starter),
+        options_(options) {}
 
   // `children` are what a suspending report asks to be started. `starts` are started in the commit
   // of the report, all of them, or none if it is refused. A report that is repeated gets the answer
@@ -31,7 +32,8 @@ class Reports {
   Result<Answer> Report(const std::string& ns, const std::string& id, ReportArgs args,
                         const std::vector<rows::ChildStart>& children,
                         std::vector<StartArgs> starts);
-  // A report that came when its instance had stopped counts now: that has been resumed.
+  // A report that came when its instance had stopped counts now, with what it starts: that has been
+  // resumed.
   void ReportLate(Resident& resident, const ReportArgs& args);
 
  private:
@@ -59,6 +61,7 @@ class Reports {
   Changer& changer_;
   Claims& claims_;
   Starter& starter_;
+  const EngineOptions& options_;
 };
 
 }  // namespace dfsmr

@@ -173,12 +173,21 @@ class Checker {
     }
   }
 
+  // Whether another worker serves the same: which of them takes it is an error by itself.
+  static bool Ties(const Manifest& manifest, const Worker& worker) {
+    return std::ranges::any_of(manifest.workers, [&](const Worker& other) {
+      return &other != &worker && std::ranges::any_of(other.serves, [&](const std::string& one) {
+        return std::ranges::find(worker.serves, one) != worker.serves.end();
+      });
+    });
+  }
+
   void WarnOfIdleWorkers(Reporter* reporter) {
     const Manifest& manifest = *package_.manifest;
     const auto actions = ActionsOfWorkers(package_);
     for (size_t i = 0; i < manifest.workers.size(); ++i) {
       const Worker& worker = manifest.workers[i];
-      if (!actions[i].empty() || worker.serves.empty()) continue;
+      if (!actions[i].empty() || worker.serves.empty() || Ties(manifest, worker)) continue;
       reporter->Warning(worker.at, "workers." + worker.name,
                         "the worker serves none of the package's actions");
     }

@@ -107,7 +107,7 @@ Result<Answer> ReportNode(Scene& scene, size_t slot, ClaimId id, const ReportArg
   /*mutant report-ends-no-visit*/ event.left_visit = left.visit; /*end*/
   event.output = args.output;
   if (scene.machine.nodes[left.node].tells_worker && args.transition == "ok") {
-    event.worker = claim ? claim->worker : args.client;
+    event.worker = claim ? claim->worker : "";  // an operator is none
   }
   SampleReport(scene, left, claim, event);
   if (id) KeepAnswer(answer, &instance, &event);

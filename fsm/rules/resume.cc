@@ -392,7 +392,8 @@ bool KeepLate(Scene& scene, const ReportArgs& args) {
                            .checkpoint = args.checkpoint,
                            .error_kind = args.error_kind,
                            .fatal = args.fatal,
-                           .retry_after = args.retry_after};
+                           .retry_after = args.retry_after,
+                           .starts = args.starts};
   const Claim* claim = token->FindClaim(args.claim.id);
   Event& event = Emit(scene, ChangeKind::kLate);
   event.node = NodeName(scene.machine, token->node);
@@ -422,6 +423,7 @@ ReportArgs ReportOf(const Instance& instance, uint64_t visit, const LateReport& 
   args.error_kind = late.error_kind;
   args.fatal = late.fatal;
   args.retry_after = late.retry_after;
+  args.starts = late.starts;
   return args;
 }
 

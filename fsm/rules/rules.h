@@ -146,6 +146,8 @@ struct ReportArgs {
   std::optional<Error> fault = {};
   // What is started with the report if it is accepted. The rules only put it into the answer.
   Boxed<std::vector<Begun>> started = {};
+  // The same of a report that comes too late and is kept, as the rows have it.
+  std::string starts = {};
   // Of a report that the server makes in a dry run: without an output none is checked.
   bool made_up = false;
 };

@@ -228,6 +228,20 @@ bool RunFinally(Scene& scene) {
   return news && !AtRest(scene.instance);
 }
 
+// The held step that is told of.
+const Token& FirstHeld(const Scene& scene, bool impatient) {
+  const Tokens& tokens = scene.instance.tokens;
+  return impatient ? tokens[*tokens.SlotOfHome(scene.instance.plan->impatient)] : tokens.front();
+}
+
+std::string WhyStuck(const Scene& scene, bool impatient) {
+  const size_t held = scene.instance.tokens.Count(TokenState::kHeld);
+  const Token& first = FirstHeld(scene, impatient);
+  return "step " + StepOf(scene, first).path + ": " +
+         (first.error.empty() ? "it failed" : first.error) +
+         (held > 1 ? " (and " + std::to_string(held - 1) + " more)" : "");
+}
+
 }  // namespace
 
 void JudgeSteps(Scene& scene) {
@@ -248,6 +262,8 @@ void JudgeSteps(Scene& scene) {
     Emit(scene, ChangeKind::kResumed);
     return;
   }
+  const bool paused = instance.waits.Has(Wait::kStuck) && tokens.Count(TokenState::kHeld) > 0;
+  if (paused) instance.error = WhyStuck(scene, impatient);  // others may be held by now
   if (!stuck || instance.state != InstanceState::kRunning) return;
   if (instance.plan->stopping) {
     if (!RunFinally(scene)) StopAfterFailure(scene);
@@ -259,12 +275,8 @@ void JudgeSteps(Scene& scene) {
   const bool fail =
       rest && /*mutant disagreement-fails*/ std::ranges::all_of(tokens, fails) /*end*/;
   if (fail && RunFinally(scene)) return;
-  const size_t held = tokens.Count(TokenState::kHeld);
-  const Token first =
-      impatient ? tokens[*tokens.SlotOfHome(instance.plan->impatient)] : tokens.front();
-  const std::string why = "step " + StepOf(scene, first).path + ": " +
-                          (first.error.empty() ? "it failed" : first.error) +
-                          (held > 1 ? " (and " + std::to_string(held - 1) + " more)" : "");
+  const Token first = FirstHeld(scene, impatient);
+  const std::string why = WhyStuck(scene, impatient);
   if (fail) return StopResumable(scene, InstanceResult::kError, first.node, first.visit, why);
   instance.error = why;
   ReleaseLimits(instance);

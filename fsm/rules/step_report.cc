@@ -268,7 +268,7 @@ Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId id, const ReportArg
     event.output = args.output;
   const bool told = report.node.role != Role::kFinalize && args.transition == "ok" &&
                     scene.machine.nodes[report.left.home].tells_worker;
-  if (told) event.worker = claim ? claim->worker : args.client;
+  if (told) event.worker = claim ? claim->worker : "";  // an operator is none
   const bool worked = report.node.kind == NodeKind::kWork && event.left_visit != 0;
   if (worked) SampleReport(scene, report.left, claim, event);
   if (id) KeepAnswer(answer, &scene.instance, &event);

@@ -170,6 +170,7 @@ struct LateReport {
   std::string error_kind = {};
   bool fatal = false;
   std::optional<Duration> retry_after = {};
+  std::string starts = {};  // what it starts besides, as the rows have it; empty: nothing
   friend bool operator==(const LateReport&, const LateReport&) = default;
 };
 

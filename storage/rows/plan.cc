@@ -79,6 +79,42 @@ Keepsake Decode(const record::Kept& in) {
   return kept;
 }
 
+void Encode(const ChildStart& start, record::Start* out) {
+  out->set_machine(start.machine);
+  out->set_version(start.version);
+  out->set_id(start.id);
+  out->set_params(start.spec.params);
+  out->set_priority(start.priority);
+  out->mutable_labels()->insert(start.spec.labels.begin(), start.spec.labels.end());
+  out->set_flow(start.spec.flow);
+  out->set_start_at(Micros(start.start_at));
+  out->set_start_before(DeadlineMicros(start.start_before));
+  out->set_hold(start.hold);
+  if (start.spec.trace) out->set_trace(PackTrace(*start.spec.trace));
+  for (const auto& one : start.after) {
+    record::Prerequisite* after = out->add_after();
+    after->set_instance(one.instance);
+    after->set_any_result(one.any_result);
+  }
+}
+
+void Decode(const record::Start& in, ChildStart* start) {
+  start->machine = in.machine();
+  start->version = in.version();
+  start->id = in.id();
+  start->spec.params = in.params();
+  start->priority = in.priority();
+  start->spec.labels = {in.labels().begin(), in.labels().end()};
+  start->spec.flow = in.flow();
+  start->start_at = FromMicros(in.start_at());
+  start->start_before = DeadlineFrom(in.start_before());
+  start->hold = in.hold();
+  if (auto trace = UnpackTrace(in.trace())) start->spec.trace = *std::move(trace);
+  for (const auto& after : in.after()) {
+    start->after.push_back({after.instance(), after.any_result()});
+  }
+}
+
 bool Sound(const record::Kept& in) {
   return in.section().phase() <= static_cast<uint32_t>(SectionState::Phase::kResets) &&
          in.section().then() <= static_cast<uint32_t>(SectionState::Then::kSkip);
@@ -155,25 +191,7 @@ Result<std::optional<StepRow>> GetStep(const Reader& reader, InstanceName name, 
 void PutStarts(const Writer& writer, InstanceName name, NodeIndex home,
                const std::vector<ChildStart>& starts) {
   record::Starts out;
-  for (const ChildStart& start : starts) {
-    record::Start* to = out.add_starts();
-    to->set_machine(start.machine);
-    to->set_version(start.version);
-    to->set_id(start.id);
-    to->set_params(start.spec.params);
-    to->set_priority(start.priority);
-    to->mutable_labels()->insert(start.spec.labels.begin(), start.spec.labels.end());
-    to->set_flow(start.spec.flow);
-    to->set_start_at(Micros(start.start_at));
-    to->set_start_before(DeadlineMicros(start.start_before));
-    to->set_hold(start.hold);
-    if (start.spec.trace) to->set_trace(PackTrace(*start.spec.trace));
-    for (const auto& one : start.after) {
-      record::Prerequisite* after = to->add_after();
-      after->set_instance(one.instance);
-      after->set_any_result(one.any_result);
-    }
-  }
+  for (const ChildStart& start : starts) Encode(start, out.add_starts());
   writer.batch.Put(StepKey(writer.partition, kStarts, name, home), out.SerializeAsString());
 }
 
@@ -184,24 +202,49 @@ Result<std::vector<ChildStart>> GetStarts(const Reader& reader, InstanceName nam
   record::Starts in;
   if (!*value || !in.ParseFromString(**value)) return Corrupt("list of children", key);
   std::vector<ChildStart> starts;
-  for (const auto& one : in.starts()) {
-    ChildStart& start = starts.emplace_back();
-    start.machine = one.machine();
-    start.version = one.version();
-    start.id = one.id();
-    start.spec.params = one.params();
-    start.priority = one.priority();
-    start.spec.labels = {one.labels().begin(), one.labels().end()};
-    start.spec.flow = one.flow();
-    start.start_at = FromMicros(one.start_at());
-    start.start_before = DeadlineFrom(one.start_before());
-    start.hold = one.hold();
-    if (auto trace = UnpackTrace(one.trace())) start.spec.trace = *std::move(trace);
-    for (const auto& after : one.after()) {
-      start.after.push_back({after.instance(), after.any_result()});
-    }
-  }
+  for (const auto& one : in.starts()) Decode(one, &starts.emplace_back());
   return starts;
+}
+
+std::string EncodeStarts(const std::vector<KeptStart>& starts) {
+  record::Starts out;
+  for (const KeptStart& start : starts) {
+    record::Start* to = out.add_starts();
+    Encode(start, to);
+    to->set_ns(start.ns);
+    to->set_package_version(start.package_version);
+    to->set_group(start.group);
+    if (start.wait_after_fail) to->set_wait_after_fail(start.wait_after_fail->count() + 1);
+    if (start.on_conflict) to->set_on_conflict(static_cast<uint32_t>(*start.on_conflict) + 1);
+    to->set_force(start.force);
+    to->set_dry_run(start.dry_run);
+    to->mutable_dry_answers()->insert(start.spec.dry_answers.begin(),
+                                      start.spec.dry_answers.end());
+  }
+  return out.SerializeAsString();
+}
+
+Result<std::vector<KeptStart>> DecodeStarts(std::string_view text) {
+  constexpr uint32_t kLast = static_cast<uint32_t>(OnConflict::kReplace) + 1;
+  record::Starts in;
+  const bool read = in.ParseFromArray(text.data(), static_cast<int>(text.size()));
+  std::vector<KeptStart> starts;
+  for (const auto& one : in.starts()) {
+    if (!read || one.on_conflict() > kLast) break;
+    KeptStart& start = starts.emplace_back();
+    Decode(one, &start);
+    start.ns = one.ns();
+    start.package_version = one.package_version();
+    start.group = one.group();
+    if (one.wait_after_fail() > 0) start.wait_after_fail = Duration(one.wait_after_fail() - 1);
+    if (one.on_conflict() > 0) start.on_conflict = static_cast<OnConflict>(one.on_conflict() - 1);
+    start.force = one.force();
+    start.dry_run = one.dry_run();
+    start.spec.dry_answers = {one.dry_answers().begin(), one.dry_answers().end()};
+  }
+  if (read && starts.size() == static_cast<size_t>(in.starts_size())) return starts;
+  return Error{Code::kDataLoss, Reason::kStoreFailed,
+               "the list of starts of a report that came too late is damaged"};
 }
 
 void PutPlanned(const Writer& writer, InstanceName name, std::string_view step,

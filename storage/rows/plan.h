@@ -54,6 +54,20 @@ void PutStarts(const Writer& writer, InstanceName name, NodeIndex home,
                const std::vector<ChildStart>& starts);
 // kDataLoss when there are none.
 Result<std::vector<ChildStart>> GetStarts(const Reader& reader, InstanceName name, NodeIndex home);
+// A start that waits, with the report that makes it, for the resume of its instance.
+struct KeptStart : ChildStart {
+  std::string ns;
+  std::string package_version;
+  std::string group;
+  std::optional<Duration> wait_after_fail;
+  std::optional<OnConflict> on_conflict;
+  bool force = false;
+  bool dry_run = false;
+};
+// For LateReport::starts. Empty when there are none.
+std::string EncodeStarts(const std::vector<KeptStart>& starts);
+// kDataLoss when `text` has not been encoded so.
+Result<std::vector<KeptStart>> DecodeStarts(std::string_view text);
 // The flow that a planner has reported for a step.
 void PutPlanned(const Writer& writer, InstanceName name, std::string_view step,
                 std::string_view flow);

@@ -148,6 +148,7 @@ void Encode(const LateReport& late, record::LateReport* out) {
   out->set_error_kind(late.error_kind);
   out->set_fatal(late.fatal);
   if (late.retry_after) out->set_retry_after(late.retry_after->count() + 1);
+  out->set_starts(late.starts);
 }
 
 LateReport Decode(const record::LateReport& in) {
@@ -166,6 +167,7 @@ LateReport Decode(const record::LateReport& in) {
   late.error_kind = in.error_kind();
   late.fatal = in.fatal();
   if (in.retry_after() > 0) late.retry_after = Duration(in.retry_after() - 1);
+  late.starts = in.starts();
   return late;
 }
 

@@ -49,6 +49,7 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
         self.answers = True           # to reports
         self.life = secrets.token_hex(8)  # the marks of two runs of the tests differ
         self.legal = ["ok", "error", "later"]
+        self.bad = []  # transitions that are refused for themselves
         self.deadline = 60
         self.logs = {}                # by claim: (number, stream, text)
         self.left_out = 0
@@ -132,7 +133,10 @@ class FakeServer(agent_grpc.AgentServiceServicer, v1_grpc.RunnerServiceServicer)
                 if not self.answers:
                     continue
                 result = work.results.add()
-                if report.transition not in self.legal:
+                if report.transition in self.bad:
+                    result.error.code, result.error.reason = 3, "BAD_REQUEST"
+                    result.error.message = "bad"
+                elif report.transition not in self.legal:
                     result.error.code, result.error.reason = 9, "ILLEGAL_TRANSITION"
                 elif report.claim in self.stale:
                     result.error.code, result.error.reason = 9, "STALE_CLAIM"
@@ -646,6 +650,30 @@ def test_on_cancel_finish_ends_in_peace_but_not_by_force(fake, run, tmp_path):
     fake.order(cancelled_claims=[forced])
     fake.ended(forced)
     assert not [one for one in fake.reports if one.claim == forced]
+
+
+@pytest.mark.parametrize("said, words", [
+    ("suspend", 'no transition "suspend"; it has ok, error, later'),
+    ("later", "its report was refused: bad"),
+])
+def test_what_is_refused_for_another_reason_names_what_the_node_has(fake, run, tmp_path, said,
+                                                                    words):
+    fake.bad = [said]
+    run(script(tmp_path, f"""echo '{{"transition": "{said}"}}'"""))
+    report = fake.report(fake.hand_out())
+    assert (report.transition, report.error_kind) == ("error", "output")
+    assert words in report.error
+
+
+@pytest.mark.parametrize("order", ["cancelled_claims", "killed_claims"])
+def test_what_ends_well_under_force_is_reported(fake, run, tmp_path, order):
+    run(script(tmp_path, "trap 'echo {\\\"output\\\": {\\\"n\\\": 1}}; exit 0' TERM; echo ready\n"
+                         "while :; do sleep 0.1; done"))
+    claim = fake.hand_out()
+    ready(fake, claim)
+    fake.order(**{order: [claim]})
+    report = fake.report(claim)
+    assert (report.transition, json.loads(report.output)) == ("ok", {"n": 1})
 
 
 def test_kill_after_comes_before_five_seconds_of_a_kill(fake, run, tmp_path):

@@ -485,6 +485,15 @@ def test_dcli_work_passes_on_what_the_command_says(space, dcli):
     space.ends(id, "ERROR")
 
 
+def test_dcli_work_makes_an_error_of_a_report_that_is_refused(space, dcli):
+    space.define(MACHINE.format(keys="retry: {limit: 3, delay: 1h}"))
+    id = space.start("m")
+    say = '{"transition": "error", "error": "no", "error_kind": "no name"}'
+    dcli.ok("work", "--once", "--", "sh", "-c", f"cat >&2; echo '{say}'")
+    [(word, text)] = failures(space, id)
+    assert word == "output" and "its report was refused: " in text and "error_kind" in text
+
+
 def test_dcli_work_keeps_run_timeout(space, dcli):
     space.define(MACHINE.format(keys="run_timeout: 300ms\n    retry: {limit: 2, on: [timeout]}"))
     id = space.start("m")

@@ -93,6 +93,9 @@ void ReadPlan(const MemoryStore& store, const Instance& instance) {
   (void)rows::ScanSteps({store, kPartition}, {"ns", "i"},
                         [](const rows::StepRow&) { return true; });
   (void)rows::GetStarts({store, kPartition}, {"ns", "i"}, 0);
+  for (const auto& [key, token] : instance.tokens.left()) {
+    if (token.late) (void)rows::DecodeStarts(token.late->starts);
+  }
   (void)rows::GetPlanned({store, kPartition}, {"ns", "i"});
   (void)rows::IsUnstarted({store, kPartition}, instance, 0, 1);
 }

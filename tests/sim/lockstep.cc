@@ -179,10 +179,15 @@ Result<Answer> Asked::Report(const std::string& ns, const std::string& id, const
   if (fresh) told.started = answer->started;
   lockstep_.Note(id, [=](Model& model) {
     if (refused) model.RefuseStarts(starts, answer.error());
-    model.Report(id, told, !starts.empty(), answer);
+    model.Report(id, told, answer);
     if (fresh) model.StartAll(starts, *answer);
   });
   return answer;
+}
+
+bool Asked::IsOver(const Task& task) {
+  // Only a claim whose visit is over is in every queue.
+  return engine_.Concerns("ns", task.instance, task.claim, {}, {"nowhere"});
 }
 
 Result<std::string> Asked::Relinquish(const std::string& ns, const std::string& id,

@@ -93,6 +93,8 @@ class Asked {
   Result<Answer> Report(const std::string& ns, const std::string& id, const ReportArgs& args,
                         const std::vector<rows::ChildStart>& children = {},
                         const std::vector<StartArgs>& starts = {});
+  // Whether the visit of the task's claim is over.
+  bool IsOver(const Task& task);
   Result<std::string> Relinquish(const std::string& ns, const std::string& id,
                                  const std::string& claim, const std::string& client);
   Extended Extend(const std::string& ns, const std::string& id, const std::string& claim,

@@ -95,7 +95,7 @@ TEST_CASE("a line of progress has a largest size, and what is longer is told of 
 }
 
 TEST_CASE("a report comes from its file, the last line, exit or the status") {
-  const std::map<int, std::string> exits = {{3, "missing"}};
+  const std::map<int, std::string> exits = {{3, "missing"}, {5, "error"}};
   const auto verdict = [&](int status, std::string_view out, std::string_view report) {
     return VerdictOf(
         Ending{.status = status, .out = out, .err = "bad", .report = report, .exits = &exits});
@@ -103,6 +103,9 @@ TEST_CASE("a report comes from its file, the last line, exit or the status") {
   CHECK(verdict(kExit0, "", "").transition == "ok");
   CHECK(verdict(kExit3, "", "").transition == "missing");
   CHECK(verdict(kExit3, "", "").error == "");
+  CHECK(verdict(5 << 8, "", "").error == "exit status 5: bad");
+  CHECK(verdict(5 << 8, "", "").named);  // by `exit`: so it is reported after a cancel, too
+  CHECK(!verdict(4 << 8, "", "").named);
   CHECK(verdict(4 << 8, "", "").error_kind == "exit");
   CHECK(verdict(4 << 8, "", "").error == "exit status 4: bad");
   CHECK(verdict(kKilled, "", "").error_kind == "signal");
@@ -219,6 +222,32 @@ TEST_CASE("lines that cannot be sent are left out in the middle, and counted") {
   CHECK(last == "last");
   CHECK(lines + left_out == 5'000);
   CHECK(left_out > 3'000);
+}
+
+TEST_CASE("what is kept of many short lines is counted by their text") {
+  for (const size_t size : {size_t{4}, size_t{50}}) {
+    CAPTURE(size);
+    LogQueue queue;
+    for (int i = 0; i < 200'000; ++i) {
+      queue.Add("i", "c", v1::LogLine::OUT, std::string(size, 'x'), {});
+    }
+    queue.End("c");
+    size_t head = 0;
+    size_t tail = 0;
+    bool gap = false;
+    for (int messages = 0; !queue.empty(); ++messages) {
+      REQUIRE(messages < 1'000);
+      const v1::AppendLogsRequest request = queue.Take();
+      for (const auto& batch : request.batches()) {
+        for (const auto& line : batch.lines()) {
+          gap = gap || line.left_out() > 0;
+          (gap ? tail : head) += line.text().size();
+        }
+      }
+    }
+    CHECK(head > 65'536 - 51);
+    CHECK(tail > (size == 4 ? 500'000 : 1'048'576 - 51));
+  }
 }
 
 TEST_CASE("claims take turns, and lines are UTF-8") {

@@ -32,6 +32,7 @@ TEST_CASE("a number that counts is not negative") {
     const Outcome outcome = Dcli({"--server", "localhost:1", "logs", "i", flag, "-1"});
     CHECK(outcome.status == 2);
     CHECK(outcome.err.find(flag) != std::string::npos);
+    CHECK(outcome.err.find("-1 is negative; it takes a number from 0 on") != std::string::npos);
   }
 }
 

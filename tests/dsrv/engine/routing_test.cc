@@ -290,6 +290,28 @@ TEST_CASE("paused and resumed, moved and claimed again, work stays where it runs
   CHECK(Takes(world, "h3") == Words{"i n"});
 }
 
+TEST_CASE("who moves a step by hand is no worker, and what asks for it fails by name") {
+  World world;
+  world.Define(R"(
+plan: p
+flow:
+  sequence:
+    - {step: a, action: x}
+    - {step: b, action: x, runs_on: {agent: "${a.worker}"}}
+)");
+  world.Start("p");
+  REQUIRE(world.Do([](Engine& e) {
+    return e.Report("ns", "i", {.transition = "ok", .node = "a", .client = "ipv4:127.0.0.1:1"});
+  }));
+  world.Drain();
+  (void)world.Ready();  // which resolves what is ready, if nothing has yet
+  world.Drain();
+  const Instance instance = world.Must("i");
+  CAPTURE(instance.error);
+  CHECK(instance.state == InstanceState::kPaused);
+  CHECK(instance.error.find("no worker has reported ok of step 'a'") != std::string::npos);
+}
+
 TEST_CASE("a thousand agents wait, and each is given its own") {
   World world;
   world.Define(Machine("{agent: \"${params.h}\"}"));

@@ -316,5 +316,87 @@ TEST_CASE("an instance that an upgrade has left behind is found by a start as it
   CHECK(world.Must("p").version == 2);
 }
 
+// Of reports that come when their instance has stopped ---------------------------------------------
+
+void Cancel(World& world) {
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
+}
+Result<Ok> Resume(World& world, bool force = false) {
+  return world.Do([&](Engine& e) { return e.Resume("ns", "i", "", force); });
+}
+
+TEST_CASE("what a late report starts is started by the resume, in the same commit") {
+  for (int crash = 0; crash < 3; ++crash) {
+    CAPTURE(crash);
+    Crawl world;
+    StartArgs full = Page("p1", R"({"url":"x"})");
+    full.spec.labels["kind"] = "leaf";
+    full.priority = 7;
+    full.hold = true;
+    StartArgs then = Page("p2");
+    then.after = {{"p1", true}};
+    const std::vector<StartArgs> starts = {full, then, Page("")};
+    Cancel(world);
+    if (crash == 1) world.Restart();
+    CHECK(ReasonOf(ReportWith(world, world.task, "ok", starts)) == "STALE_CLAIM");
+    CHECK(Instances(world) == 1);
+    if (crash == 2) world.Restart();
+    REQUIRE(Resume(world));
+    CHECK(world.NodeOf("i") == "b");
+    CHECK(Instances(world) == 4);
+    const Instance first = world.Must("p1");
+    CHECK(first.priority == 7);
+    CHECK(first.state == InstanceState::kScheduled);
+    CHECK(world.HistoryOf(first).front().params == R"({"url":"x"})");
+    CHECK(world.HistoryOf(first).front().client == "w");
+    CHECK(world.Must("p2").after.size() == 1);
+    const auto again = ReportWith(world, world.task, "ok", starts);
+    CHECK(StartedBy(again).size() == 3);
+    CHECK(again->repeated);
+    CHECK(Instances(world) == 4);
+  }
+}
+
+TEST_CASE("a resume by force starts nothing of what was reported late") {
+  Crawl world;
+  Cancel(world);
+  CHECK(ReasonOf(ReportWith(world, world.task, "ok", {Page("p")})) == "STALE_CLAIM");
+  REQUIRE(Resume(world, true));
+  CHECK(!world.Get("p"));
+  CHECK(world.ReadyOne().node == "a");
+}
+
+TEST_CASE("a late report of a step starts instances at the resume") {
+  World world;
+  world.Define(kPage);
+  world.Define(kPlan);
+  world.Start("tree");
+  const Task task = world.ReadyOne();
+  Cancel(world);
+  world.Restart();
+  CHECK(ReasonOf(ReportWith(world, task, "ok", {Page("p")})) == "STALE_CLAIM");
+  world.Restart();
+  REQUIRE(Resume(world));
+  CHECK(world.NodeOf("p") == "a");
+  CHECK(world.Must("i").result == InstanceResult::kSuccess);
+}
+
+TEST_CASE("a late report whose starts are impossible by then does not count") {
+  bool once = false;
+  SUBCASE("at least once") {}
+  SUBCASE("at most once") { once = true; }
+  World world;
+  world.Define(once ? "id: m\nnodes: {a: {start: true, timeout: 0.0, transitions: {ok: z}}, "
+                      "z: {final: true}}\n"
+                    : "id: m\nnodes: {a: {start: true, transitions: {ok: z}}, z: {final: true}}\n");
+  world.Start("m");
+  const Task task = world.ReadyOne();
+  Cancel(world);
+  CHECK(ReasonOf(ReportWith(world, task, "ok", {Page("p")})) == "STALE_CLAIM");
+  REQUIRE(Resume(world));
+  CHECK(world.Must("i").state == (once ? InstanceState::kPaused : InstanceState::kRunning));
+  CHECK(world.Ready().size() == (once ? 0 : 1));  // at most once it is not done again unasked
+}
+
 }  // namespace
 }  // namespace dfsmr

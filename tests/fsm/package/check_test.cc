@@ -179,6 +179,15 @@ TEST_CASE("a package is refused, or warned of, with the place") {
   }
 }
 
+TEST_CASE("a worker that ties with another is not called idle") {
+  const Checked checked = Check(
+      {{"package.yaml", kHead + "workers: {a: {serves: crawler.fetch, run: python3}, "
+                                "b: {serves: crawler.fetch, run: python3}}\n"},
+       {"documents/c.yaml", kMachine}});
+  CHECK(Has(checked.lines, "is served by a, too"));
+  CHECK(!Has(checked.lines, "serves none"));
+}
+
 TEST_CASE("what the namespace has is no warning") {
   const Parsed others = ParseDefinitions("plan: q\nflow: [{step: a, action: x}]\n", "o");
   const Checked checked =

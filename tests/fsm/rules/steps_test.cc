@@ -327,8 +327,10 @@ flow:
     play.Error("c");
     play.Ok("b");
     CHECK(play.instance.state == InstanceState::kPaused);
+    CHECK(play.instance.error == "step a: first (and 1 more)");
     REQUIRE(play.Do([](Scene& scene) { return rules::Skip(scene, "c"); }));
     CHECK(play.instance.state == InstanceState::kPaused);  // it has been left to somebody
+    CHECK(play.instance.error == "step a: first");
   }
 }
 

@@ -236,8 +236,7 @@ void Model::StartDue(Life& life) {
   Match(life);
 }
 
-void Model::Report(const std::string& id, const ReportArgs& args, bool starts,
-                   const Result<Answer>& answer) {
+void Model::Report(const std::string& id, const ReportArgs& args, const Result<Answer>& answer) {
   Life* life = Find(id, "Report", ReasonOf(answer));
   const auto plan = lives_.find(id);
   if (answer && !answer->repeated && args.transition == "patch" && plan != lives_.end()) {
@@ -245,7 +244,7 @@ void Model::Report(const std::string& id, const ReportArgs& args, bool starts,
   }
   if (!life) return;
   Answer predicted;
-  life->keeps_late = !starts && !LeftBehind(life->machine, life->version);
+  life->keeps_late = !LeftBehind(life->machine, life->version);
   const Reason reason = RulesOf(*life).Report(ShownBy(*life, args.claim), args, &predicted);
   Same(*life, "Report '" + args.transition + "'", reason, ReasonOf(answer));
   if (reason == Reason::kStaleClaim) ReportedLate(*life, args.claim.id);

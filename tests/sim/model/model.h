@@ -66,8 +66,7 @@ class Model {
   void Define(const std::vector<Machine>& machines, const Result<std::vector<Defined>>& answer);
   void Start(const StartArgs& args, const Result<Started>& answer);
   // `starts`: it asks for instances to be started.
-  void Report(const std::string& id, const ReportArgs& args, bool starts,
-              const Result<Answer>& answer);
+  void Report(const std::string& id, const ReportArgs& args, const Result<Answer>& answer);
   // What is started with a report that was accepted; or why it was refused.
   void StartAll(const std::vector<StartArgs>& starts, const Answer& answer);
   void RefuseStarts(const std::vector<StartArgs>& starts, const Error& error);

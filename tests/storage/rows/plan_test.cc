@@ -510,6 +510,44 @@ TEST_CASE("what a worker asked to be started is read as it was written") {
   CHECK(rows::GetStarts({world.store, kPartition}, {"ns", "i"}, 7).error().code == Code::kDataLoss);
 }
 
+TEST_CASE("starts that wait for a resume come back as they were kept") {
+  rows::KeptStart full;
+  full.machine = "p.m";
+  full.id = "c";
+  full.spec = {.params = R"({"a":1})", .labels = {{"l", "v"}}, .client = "", .flow = "[]"};
+  full.spec.dry_answers = {{"a", "ok"}};
+  full.start_before = kNoon + 1s;
+  full.after = {{"x", true}};
+  full.ns = "other";
+  full.package_version = "1.2.0";
+  full.group = "g";
+  full.wait_after_fail = Duration(0);
+  full.on_conflict = OnConflict::kReplace;
+  full.force = full.dry_run = true;
+  auto read = rows::DecodeStarts(rows::EncodeStarts({full, {}}));
+  REQUIRE(read);
+  REQUIRE(read->size() == 2);
+  const rows::KeptStart& one = read->front();
+  CHECK(one.machine == "p.m");
+  CHECK(one.id == "c");
+  CHECK(one.spec == full.spec);
+  CHECK(one.start_before == full.start_before);
+  CHECK(one.after == full.after);
+  CHECK(one.ns == "other");
+  CHECK(one.package_version == "1.2.0");
+  CHECK(one.group == "g");
+  CHECK(one.wait_after_fail == Duration(0));
+  CHECK(one.on_conflict == OnConflict::kReplace);
+  CHECK(one.force);
+  CHECK(one.dry_run);
+  CHECK(!read->back().wait_after_fail);
+  CHECK(!read->back().on_conflict);
+  CHECK(read->back().start_before == kNever);
+  CHECK(rows::EncodeStarts({}).empty());
+  CHECK(rows::DecodeStarts("")->empty());
+  CHECK(rows::DecodeStarts("\xff").error().code == Code::kDataLoss);
+}
+
 TEST_CASE("what planners said is read by step") {
   World world;
   const Instance instance = world.Make("i");

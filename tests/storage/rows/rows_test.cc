@@ -155,7 +155,8 @@ Instance FullInstance(World& world) {
                           .error = "broke",
                           .error_kind = "exit",
                           .fatal = true,
-                          .retry_after = Duration(0)};
+                          .retry_after = Duration(0),
+                          .starts = "s"};
   instance.tokens.Add(token);
   instance.tokens.Add(Token{.node = kAbortedIndex});
   instance.tokens.Add(Token{.node = kCancelledIndex});

@@ -1,0 +1,78 @@
+#include "dsrv/engine/kept_starts.h"
+
+#include <utility>
+
+#include "storage/rows/plan.h"
+
+namespace dfsmr {
+namespace {
+
+rows::KeptStart ToKept(const StartArgs& args) {
+  rows::KeptStart kept;
+  kept.machine = args.machine;
+  kept.version = args.version;
+  kept.id = args.id;
+  kept.priority = args.priority;
+  kept.spec = args.spec;
+  kept.start_at = args.start_at;
+  kept.start_before = args.start_before;
+  kept.hold = args.hold;
+  kept.after = args.after;
+  kept.ns = args.ns;
+  kept.package_version = args.package_version;
+  if (args.provenance) kept.group = args.provenance->group;
+  kept.wait_after_fail = args.wait_after_fail;
+  kept.on_conflict = args.on_conflict;
+  kept.force = args.force;
+  kept.dry_run = args.dry_run;
+  return kept;
+}
+
+Result<StartArgs> ToArgs(rows::KeptStart kept, const EngineOptions& options) {
+  StartArgs args;
+  args.ns = std::move(kept.ns);
+  args.machine = std::move(kept.machine);
+  args.version = kept.version;
+  args.package_version = std::move(kept.package_version);
+  args.id = std::move(kept.id);
+  args.spec = std::move(kept.spec);
+  args.priority = kept.priority;
+  args.start_at = kept.start_at;
+  args.start_before = kept.start_before;
+  args.hold = kept.hold;
+  args.after = std::move(kept.after);
+  args.wait_after_fail = kept.wait_after_fail;
+  if (!kept.group.empty()) args.provenance = Provenance{.group = std::move(kept.group)};
+  args.on_conflict = kept.on_conflict;
+  args.force = kept.force;
+  args.dry_run = kept.dry_run;
+  if (args.spec.flow.empty()) return args;
+  auto flow = options.parse_flow(args.spec.flow, TextOrigin::kStored);
+  if (!flow) return flow.error();
+  args.flow = *std::move(flow);
+  return args;
+}
+
+}  // namespace
+
+std::string KeepStarts(const std::vector<StartArgs>& starts) {
+  std::vector<rows::KeptStart> kept;
+  kept.reserve(starts.size());
+  for (const StartArgs& args : starts) kept.push_back(ToKept(args));
+  return rows::EncodeStarts(kept);
+}
+
+Result<std::vector<StartArgs>> ReadStarts(std::string_view text, const EngineOptions& options) {
+  auto kept = rows::DecodeStarts(text);
+  if (!kept) return kept.error();
+  std::vector<StartArgs> starts;
+  starts.reserve(kept->size());
+  for (rows::KeptStart& one : *kept) {
+    auto args = ToArgs(std::move(one), options);
+    if (!args) return args.error();
+    starts.push_back(*std::move(args));
+  }
+  return starts;
+}
+
+}  // namespace dfsmr

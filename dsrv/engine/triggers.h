@@ -64,9 +64,10 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   // At start, when the instances are there.
   Result<Ok> Recover();
 
-  // For calls. NO_SUCH_TRIGGER. `version` 0: the latest.
+  // For calls. NO_SUCH_TRIGGER. `version` 0: the latest. Of those that are retired, too: their row
+  // is a deleted one.
   Result<TriggerView> Get(const std::string& ns, const std::string& name, uint32_t version);
-  // In order of name after `after`, until `visit` returns false.
+  // In order of name after `after`, until `visit` returns false. With those that are retired.
   Result<Ok> List(const std::string& ns, const std::string& after,
                   const std::function<bool(const TriggerView&)>& visit);
   // How many records of the feed are behind each trigger that listens to changes.
@@ -116,6 +117,9 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Result<TriggerState*> Find(const std::string& ns, const std::string& name);
   Result<Ok> RecoverOne(rows::TriggerName name, rows::TriggerRow row);
   TriggerView ViewOf(const TriggerState& state, DocumentVersion definition);
+  Result<TriggerView> RetiredView(const std::string& ns, const std::string& name,
+                                  uint32_t version);
+  void AddPast(TriggerView* view);  // what has occurred, and what of it is left
   rows::TriggerRow FirstRow(const DocumentVersion& version);
   void Begin(TriggerState& state);  // its sources bring items, unless it is paused
   void End(TriggerState& state);

@@ -151,28 +151,15 @@ void Triggers::Deleted(const std::string& ns, const std::string& name) {
   states_.Remove(*state);
 }
 
-std::optional<Error> Triggers::Refuse(const std::string& ns,
-                                      const std::vector<Document>& documents) const {
-  std::map<std::string, std::string> paths;  // to triggers
+void Triggers::AddOwners(const std::string& ns, const std::vector<Document>& documents,
+                         Owners* owners) const {
   for (const auto& [hook, owner] : hooks_) {
     const std::string& name = owner.first->name;
     const bool again = std::ranges::any_of(documents, [&name](const Document& one) {
       return one.kind() == DocumentKind::kTrigger && one.name == name;
     });
-    if (hook.first == ns && !again) paths[hook.second] = name;
+    if (hook.first == ns && !again) (*owners)[{DocumentKind::kTrigger, hook.second}] = name;
   }
-  for (const Document& document : documents) {
-    if (document.kind() != DocumentKind::kTrigger) continue;
-    for (const ItemSource& one : SourceOf(document).on) {
-      if (!one.webhook()) continue;
-      const auto [taken, fresh] = paths.insert({one.webhook()->path, document.name});
-      if (fresh || taken->second == document.name) continue;
-      return BadRequest("trigger " + Quoted(document.name) + ": the path " +
-                        Quoted(one.webhook()->path) + " is that of trigger " +
-                        Quoted(taken->second) + " already; choose another");
-    }
-  }
-  return std::nullopt;
 }
 
 void Triggers::LaunchEnded(const std::string& ns, const std::string& name,

@@ -20,6 +20,7 @@
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/polling.h"
 #include "dsrv/engine/trigger_state.h"
+#include "fsm/when/check.h"
 
 namespace dfsmr {
 
@@ -96,8 +97,9 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Result<Occurrence> Receive(const std::string& ns, const std::string& path,
                              const std::string& item,
                              const std::optional<TraceContext>& trace = {});
-  // Why these documents cannot be defined: a path is taken by another trigger.
-  std::optional<Error> Refuse(const std::string& ns, const std::vector<Document>& documents) const;
+  // Adds who has the paths of webhooks, but for triggers among `documents`, which are defined anew.
+  void AddOwners(const std::string& ns, const std::vector<Document>& documents,
+                 Owners* owners) const;
 
   void Defined(const DocumentVersion& version, bool first) override;
   void Deleted(const std::string& ns, const std::string& name) override;

@@ -808,6 +808,7 @@ start: {machine: deploy}
   });
   REQUIRE_FALSE(taken);
   CHECK(taken.error().message.find("'a'") != std::string::npos);
+  CHECK(taken.error().reason == Reason::kBadMachine);
   auto receive = [&](const std::string& path) {
     return world.Do([&](Engine& e) { return e.triggers().Receive("ns", path, "{}"); });
   };

@@ -372,6 +372,8 @@ TEST_CASE("a run by hand has an id of its own") {
   auto left_out = run({});
   REQUIRE_FALSE(left_out);
   CHECK(left_out.error().reason == Reason::kLimitReached);
+  CHECK(left_out.error().message.find("schedules run --overlap wait") != std::string::npos);
+  CHECK(left_out.error().message.find("--on-conflict") == std::string::npos);
   auto second = run({.overlap = Overlap::kAllow, .time = At("2026-01-01T00:30:00Z")});
   REQUIRE(second);
   CHECK(second->id == "20260101T003000Z.2");

@@ -175,7 +175,7 @@ bool ConditionReader::CheckReferences(const Field& field) {
   for (const Reference& reference : *references) {
     const auto problem = rules_.refuse ? rules_.refuse(reference) : std::nullopt;
     if (!problem) continue;
-    field.Fail(*problem);
+    field.Fail("${" + reference.text + "}: " + *problem);
     sound = false;
   }
   return sound;

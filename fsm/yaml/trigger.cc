@@ -168,7 +168,9 @@ std::shared_ptr<const TriggerSource> ReadTrigger(const YamlNode& root, Reporter*
   };
   if (auto condition = keys.Take("if")) {
     Condition read;
-    if (ReadIf(*condition, {.refuse = problem(false)}, &read)) {
+    const ConditionRules rules = {.refuse = problem(false),
+                                  .example = "{value: \"${item.size}\", greater: 10}"};
+    if (ReadIf(*condition, rules, &read)) {
       source->condition = [read = std::move(read)](const LookUp& value) {
         return Holds(read, {.value = value});
       };

@@ -155,6 +155,8 @@ TEST_CASE("what is wrong with the rest is reported where it stands") {
   CheckWrong(On("{change: {}}", "\nif: {value: \"${itm.x}\", equals: 1}"),
              ": if.value: ${itm.x}: there is no 'itm'");
   CheckWrong(On("{change: {}}", "\nif: {failed: x}"), "is for the steps of a plan");
+  CheckWrong(On("{change: {}}", "\nif: true"), "such as {value: \"${item.size}\", greater: 10}");
+  CheckWrong(On("{change: {}}", "\nif: {equals: 1}"), "{value: \"${item.size}\", greater: 10}");
   CheckWrong("trigger: t\non: {change: {}}\nstart: {machine: m, params: {a: \"${items}\"}}",
              "only with 'gather'");
   CheckWrong("trigger: t\non: {change: {}}\nstart: {machine: m, params: {a: \"${schedule.time}\"}}",

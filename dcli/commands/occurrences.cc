@@ -114,7 +114,13 @@ int RetryOccurrences(Context& context, const OccurrencesOf& of,
   }
   context.out.flush();
   for (const auto& result : done.results()) {
-    if (result.has_error()) context.Fail(FromProto(result.error()));
+    if (!result.has_error()) continue;
+    const Error error = FromProto(result.error());
+    const std::string kind = of.trigger ? "triggers" : "schedules";
+    const bool listed = error.reason == Reason::kNotHeld;
+    context.Fail(error, listed ? "dcli " + kind + " history " + of.name +
+                                     " --outcome failed lists those that can be"
+                               : "");
   }
   return well ? kSucceeded : kRefused;
 }

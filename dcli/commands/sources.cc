@@ -158,6 +158,10 @@ void Warn(const Parsed& parsed, const Definitions& definitions, Reporter* report
 // not define may be defined on the server, so that is a warning.
 void CheckDocuments(const Parsed& parsed, const Definitions& definitions, Timestamp now,
                     Reporter* reporter) {
+  for (const DocumentProblem& one : CheckOwners(parsed.documents, {})) {
+    Written written = PlaceOf(one.problem, *parsed.tree);
+    reporter->Error(written.at, std::move(written.path), one.problem.message);
+  }
   for (const Document& document : parsed.documents) {
     std::vector<PlanProblem> problems;
     CheckDocument(document, definitions, now, &problems);

@@ -120,9 +120,14 @@ void PrintInstance(std::ostream& out, const v1::Instance& instance, const Look& 
 }
 
 void PrintChange(std::ostream& out, const v1::Change& change, const Look& look) {
+  // What is about no instance is about a schedule, trigger or limit.
+  const std::string& of = change.machine().empty() ? change.cause() : change.machine();
   out << TimeText(FromProto(change.time())) << "  #" << change.seq() << "  "
       << Painted(NameOf(change.kind()), look) << "  "
-      << Escaped(MachineText(change.machine(), change.version()));
+      << Escaped(MachineText(of, change.version()));
+  if (!change.occurrence().empty() && !change.outcome().empty()) {
+    out << "  " << Escaped(change.occurrence()) << "  " << Escaped(change.outcome());
+  }
   if (!change.instance().empty()) out << "  " << Escaped(change.instance());
   if (change.dry_run()) out << "  dry run";
   if (const std::string move = MoveText(change); !move.empty()) out << "  " << Escaped(move);

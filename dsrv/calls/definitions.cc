@@ -153,7 +153,7 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
   void Decide(Engine& engine) {
     if (parsed_.ok()) {
       const bool validate_only = request_.validate_only();
-      auto defined = engine.Define(ns_, &sources_, compiled_, validate_only);
+      auto defined = engine.Define(ns_, &sources_, &compiled_, validate_only);
       if (!defined && ++overtaken_ <= kOvertakenMax) return CompileUnder(engine);
       defined_ = defined ? *std::move(defined)
                          : DefineAtOnce(engine, ns_, std::move(sources_), validate_only,

@@ -79,7 +79,7 @@ Result<Ok> ReadListSchedules(const Reader& reader, const ListSchedulesCommand& c
   auto scanned =
       rows::ScanDocuments(moment.rows, command.ns, DocumentKind::kSchedule, command.after,
                           [&](std::string_view name, const rows::DocumentHead& head) {
-                            if (head.deleted) return true;
+                            if (head.deleted && !head.retired) return true;
                             if (names.size() == kLookedAt) more = true;
                             if (!more) names.emplace_back(name);
                             return !more;

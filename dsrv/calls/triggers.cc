@@ -6,14 +6,15 @@
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/pages.h"
 #include "dsrv/wire/schedules.h"
+#include "dsrv/wire/triggers.h"
 #include "fsm/base/limits.h"
 
 namespace dfsmr {
 namespace {
 
 bool Wanted(const ListTriggersCommand& command, const TriggerView& view) {
-  const auto state = view.row.paused ? v1::Schedule::PAUSED : v1::Schedule::ACTIVE;
-  if (command.state != v1::Schedule::STATE_UNSPECIFIED && command.state != state) return false;
+  const bool any = command.state == v1::Schedule::STATE_UNSPECIFIED;
+  if (!any && command.state != StateOf(view.row)) return false;
   if (!command.failed || view.occurrences.failed > 0) return true;
   for (const rows::PollRow& poll : view.row.poll) {
     if (poll.failures > 0) return true;

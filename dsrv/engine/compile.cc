@@ -55,6 +55,9 @@ Compiled CompileAll(std::shared_ptr<const DefinitionSet> under, const Sources& s
       among.push_back({machines.size() + i, std::move(problem)});
     }
   }
+  for (DocumentProblem& one : CheckOwners(sources.documents, {})) {
+    compiled.problems.push_back({machines.size() + one.document, std::move(one.problem)});
+  }
   if (!compiled.problems.empty() || !unsound.empty()) return compiled;
   compiled.problems = std::move(warnings);
   for (size_t i = 0; i < machines.size(); ++i) {

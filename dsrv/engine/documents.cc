@@ -84,7 +84,13 @@ void Documents::Add(const std::string& ns, const Defined& one, Document document
 }
 
 Result<Ok> Documents::Delete(const rows::DocumentName& name, const std::string& client) {
-  return End(name, ChangeKind::kDeleted, client, nullptr);
+  auto head = HeadOf(name);
+  if (!head) return head.error();
+  if (!*head || !(*head)->retired) return End(name, ChangeKind::kDeleted, client, nullptr);
+  (*head)->retired = false;
+  rows::PutDocumentHead(turn_.writer(), name, **head);
+  Append(ChangeKind::kDeleted, name, (*head)->version, client);
+  return Ok{};
 }
 
 Result<Ok> Documents::Drop(const rows::DocumentName& name) {
@@ -113,6 +119,7 @@ Result<Ok> Documents::End(const rows::DocumentName& name, ChangeKind kind,
                      ": activate a version without it, or deactivate the package"};
   }
   (*head)->deleted = true;
+  (*head)->retired = kind == ChangeKind::kRetired;
   if (const auto standing = standing_.find(std::string(name.ns)); standing != standing_.end()) {
     --standing->second;
   }
@@ -161,8 +168,20 @@ Result<DocumentVersion> Documents::Find(const rows::DocumentName& name, uint32_t
   auto head = HeadOf(name);
   if (!head) return head.error();
   if (!*head || (*head)->deleted) return NoSuchDocument(name);
-  if (version > (*head)->version) return NoSuchDocument(name, version);
-  return Read(name, **head, version == 0 ? (*head)->version : version);
+  return VersionOf(name, **head, version);
+}
+
+Result<DocumentVersion> Documents::FindRetired(const rows::DocumentName& name, uint32_t version) {
+  auto head = HeadOf(name);
+  if (!head) return head.error();
+  if (!*head || !(*head)->retired) return NoSuchDocument(name);
+  return VersionOf(name, **head, version);
+}
+
+Result<DocumentVersion> Documents::VersionOf(const rows::DocumentName& name,
+                                             const rows::DocumentHead& head, uint32_t version) {
+  if (version > head.version) return NoSuchDocument(name, version);
+  return Read(name, head, version == 0 ? head.version : version);
 }
 
 Result<DocumentVersion> Documents::Read(const rows::DocumentName& name,
@@ -185,6 +204,7 @@ Result<DocumentVersion> Documents::Read(const rows::DocumentName& name,
           ? nullptr
           : packages_.Version(name.ns, (*text)->package, (*text)->package_version);
   if (package && options_.own_document) options_.own_document(*package, &*document);
+  document->name = name.name;  // also when its package is gone
   DocumentVersion read{std::string(name.ns),
                        version,
                        (*text)->define_time,

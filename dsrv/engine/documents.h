@@ -63,7 +63,8 @@ class Documents {
   Result<std::string> OwnerOf(const rows::DocumentName& name);
   // Its package no longer has it.
   Result<Ok> Retire(const rows::DocumentName& name, const PackageVersion& package);
-  // kNotFound: it is not defined, or was deleted already. `client`: who deletes it.
+  // kNotFound: it is not defined, or was deleted already. `client`: who deletes it. Of one that is
+  // retired nothing is to be seen from then on.
   Result<Ok> Delete(const rows::DocumentName& name, const std::string& client);
 
   // The same, whosever it is: its namespace goes.
@@ -71,6 +72,8 @@ class Documents {
 
   // A version (0: the latest) of a document that stands. kNotFound: there is none.
   Result<DocumentVersion> Find(const rows::DocumentName& name, uint32_t version = 0);
+  // The same of one that is retired.
+  Result<DocumentVersion> FindRetired(const rows::DocumentName& name, uint32_t version = 0);
   // How many of a namespace stand.
   uint64_t StandingIn(const std::string& ns);
   // Forgets a namespace of which none stands any more.
@@ -82,6 +85,8 @@ class Documents {
   using Id = std::tuple<std::string, DocumentKind, std::string, uint32_t>;
 
   Result<std::optional<rows::DocumentHead>> HeadOf(const rows::DocumentName& name);
+  Result<DocumentVersion> VersionOf(const rows::DocumentName& name,
+                                    const rows::DocumentHead& head, uint32_t version);
   Result<DocumentVersion> Read(const rows::DocumentName& name, const rows::DocumentHead& head,
                                uint32_t version);
   void Append(ChangeKind kind, const rows::DocumentName& name, uint32_t version,

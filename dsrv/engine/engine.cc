@@ -279,18 +279,20 @@ std::shared_ptr<const DefinitionSet> Engine::DefinitionsOf(const std::string& ns
 
 std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns,
                                                            Sources* sources,
-                                                           const Compiled& compiled,
+                                                           Compiled* compiled,
                                                            bool validate_only) {
-  if (compiled.under != parts_->catalog.DefinitionsOf(ns)) return std::nullopt;
+  if (compiled->under != parts_->catalog.DefinitionsOf(ns)) return std::nullopt;
   if (auto may = parts_->spaces.MayUse(ns); !may) return may.error();
-  if (!compiled.Sound()) {
+  if (compiled->Sound()) {
+    auto taken = TakenFrom(ns, *sources);
+    if (!taken.empty()) compiled->problems = std::move(taken);
+  }
+  if (!compiled->Sound()) {
     return Error{Code::kInvalidArgument, Reason::kBadMachine,
-                 compiled.problems.front().problem.message};
+                 compiled->problems.front().problem.message};
   }
   auto full = validate_only ? std::nullopt : parts_->turn.NeedsRoom(Room::kAmple);
   if (full) return *std::move(full);
-  if (auto refused = parts_->triggers.Refuse(ns, sources->documents)) return *std::move(refused);
-  if (auto refused = parts_->limits.Refuse(ns, sources->documents)) return *std::move(refused);
   if (auto refused = parts_->packages.Refuse(ns, *sources)) return *std::move(refused);
   auto room = MayDefine(ns, *sources);
   if (room && !validate_only) room = parts_->spaces.Use(ns);
@@ -307,8 +309,20 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
     if (i == sources->machines.size()) return defined;
     defined.push_back(parts_->catalog.Preview(ns, sources->machines[i]));
     if (!defined.back().changed || validate_only) continue;
-    AddVersion(ns, defined.back(), std::move(sources->machines[i]), compiled.shown[i]);
+    AddVersion(ns, defined.back(), std::move(sources->machines[i]), compiled->shown[i]);
   }
+}
+
+// What of these documents others have.
+std::vector<DefineProblem> Engine::TakenFrom(const std::string& ns, const Sources& sources) const {
+  Owners owners;
+  parts_->triggers.AddOwners(ns, sources.documents, &owners);
+  parts_->limits.AddOwners(ns, sources.documents, &owners);
+  std::vector<DefineProblem> taken;
+  for (DocumentProblem& one : CheckOwners(sources.documents, std::move(owners))) {
+    taken.push_back({sources.machines.size() + one.document, std::move(one.problem)});
+  }
+  return taken;
 }
 
 Packages& Engine::packages() { return parts_->packages; }
@@ -562,7 +576,7 @@ Result<std::vector<Defined>> DefineAtOnce(Engine& engine, const std::string& ns,
                                           Sources sources, bool validate_only,
                                           std::vector<DefineProblem>* problems) {
   Compiled compiled = CompileAll(engine.DefinitionsOf(ns), sources, {}, engine.now());
-  auto defined = *engine.Define(ns, &sources, compiled, validate_only);
+  auto defined = *engine.Define(ns, &sources, &compiled, validate_only);
   *problems = std::move(compiled.problems);
   return defined;
 }

@@ -112,10 +112,11 @@ class Engine {
   // The definitions of a namespace, for compiling a source; any thread may read the set.
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);
   // Defines what was compiled, all or none, in the order of the text; an error when it is not
-  // sound. `validate_only`: only returns what would happen. nullopt: something else has been
-  // defined since, so compile `sources`, which are unchanged, again.
+  // sound, also because other documents have already what it has: those problems are in `compiled`
+  // then. `validate_only`: only returns what would happen. nullopt: something else has been defined
+  // since, so compile `sources`, which are unchanged, again.
   std::optional<Result<std::vector<Defined>>> Define(const std::string& ns, Sources* sources,
-                                                     const Compiled& compiled, bool validate_only);
+                                                     Compiled* compiled, bool validate_only);
   // Schedules, triggers and limits as they were defined.
   Documents& documents();
   // Packages: what is put, activated and removed.
@@ -238,6 +239,7 @@ class Engine {
   void AddVersion(const std::string& ns, const Defined& one, Machine machine,
                   std::shared_ptr<const Machine> shown);
   Result<Ok> MayDefine(const std::string& ns, const Sources& sources);
+  std::vector<DefineProblem> TakenFrom(const std::string& ns, const Sources& sources) const;
   void BeginPass();
   void FireTimers();
   // Does one thing that follows from changes. False: there is nothing to do.

@@ -60,6 +60,17 @@ std::string SourceName(const ItemSource& source) {
                              : source.name;
 }
 
+// The source that has brought an item, or would now; nullptr: there is none any more.
+const ItemSource* SourceCalled(const TriggerSource& source, const std::string& name) {
+  if (source.on.size() == 1) return &source.on.front();
+  const auto found = std::ranges::find(source.on, name, SourceName);
+  return found == source.on.end() ? nullptr : &*found;
+}
+
+Result<std::string> GatheringKey(const TriggerState& state, const Given& given) {
+  return FillText(state.source().gather->by, "gather.by", ResolverOf(state.name, given, 0));
+}
+
 }  // namespace
 
 Result<Occurrence> Intake::Take(TriggerState& state, const Item& item) {
@@ -76,52 +87,63 @@ Result<Occurrence> Intake::Take(TriggerState& state, const Item& item) {
     states_.MarkDirty(state);
     return Unlisted(OccurrenceOutcome::kFiltered, state, item, turn_.clock());
   }
-  if (source.dedupe) {
-    auto key = FillText(source.dedupe->key, "dedupe", resolve);
-    if (!key) {
-      return List(state, given, {.kind = item.kind, .error = key.error().message});
-    }
-    auto until = rows::GetSeen(turn_.reader(), state.trigger(), *key);
-    if (!turn_.Trust(until)) return until.error();
-    if (*until && /*mutant dedupe-forever*/ **until > turn_.clock() /*end*/) {
-      ++state.row.duplicates;
-      states_.MarkDirty(state);
-      return Unlisted(OccurrenceOutcome::kDuplicate, state, item, turn_.clock());
-    }
-    const Timestamp end = After(turn_.clock(), source.dedupe->window);
-    /*mutant seen-not-kept*/ rows::PutSeen(turn_.writer(), state.trigger(), *key, end); /*end*/
-    turn_.Trust(rows::DropSeen(turn_.reader(), turn_.writer(), state.trigger(), turn_.clock(),
-                               kSeenDropped));
+  auto passed = Dedupe(state, given);
+  if (!passed) return passed.error();
+  if (passed->duplicate) {
+    return Unlisted(OccurrenceOutcome::kDuplicate, state, item, turn_.clock());
   }
-  if (source.gather) return Gather(state, item, std::move(given));
-  return Launch(state, given, item.kind);
+  if (!passed->error.empty()) {
+    given.deduped = false;
+    return List(state, given, {.kind = item.kind, .error = passed->error});
+  }
+  if (!source.gather) return Launch(state, given, item.kind);
+  auto key = GatheringKey(state, given);
+  if (!key) return List(state, given, {.kind = item.kind, .error = key.error().message});
+  return Gather(state, item, given, *key);
+}
+
+Result<Intake::Deduped> Intake::Dedupe(TriggerState& state, const Given& given) {
+  const auto& dedupe = state.source().dedupe;
+  if (!dedupe) return Deduped{};
+  auto key = FillText(dedupe->key, "dedupe", ResolverOf(state.name, given, 0));
+  if (!key) return Deduped{.error = key.error().message};
+  auto until = rows::GetSeen(turn_.reader(), state.trigger(), *key);
+  if (!turn_.Trust(until)) return until.error();
+  if (*until && /*mutant dedupe-forever*/ **until > turn_.clock() /*end*/) {
+    ++state.row.duplicates;
+    states_.MarkDirty(state);
+    return Deduped{.duplicate = true};
+  }
+  const Timestamp end = After(turn_.clock(), dedupe->window);
+  /*mutant seen-not-kept*/ rows::PutSeen(turn_.writer(), state.trigger(), *key, end); /*end*/
+  turn_.Trust(rows::DropSeen(turn_.reader(), turn_.writer(), state.trigger(), turn_.clock(),
+                             kSeenDropped));
+  return Deduped{};
 }
 
 // Gatherings ------------------------------------------------------------------------------------
 
-Result<Occurrence> Intake::Gather(TriggerState& state, const Item& item, Given given) {
-  const GatherSource& gather = *state.source().gather;
-  auto key = FillText(gather.by, "gather.by", ResolverOf(state.name, given, 0));
-  if (!key) return List(state, given, {.kind = item.kind, .error = key.error().message});
-  auto open = state.gatherings.find(*key);
+Result<Occurrence> Intake::Gather(TriggerState& state, const Item& item, const Given& given,
+                                  const std::string& key) {
+  auto open = state.gatherings.find(key);
   rows::GatheringRow row;
   if (open != state.gatherings.end()) {
     row = open->second;
-    deadlines_.erase({EndOf(state.source(), row), &state, *key});
+    deadlines_.erase({EndOf(state.source(), row), &state, key});
   } else {
-    row = {.number = ++state.row.gatherings, .key = *key, .first = turn_.clock()};
+    row = {.number = ++state.row.gatherings, .key = key, .first = turn_.clock()};
   }
   row.last = turn_.clock();
   row.bytes += item.json.size();
   const std::string& name = item.source.name;
   if (std::ranges::find(row.sources, name) == row.sources.end()) row.sources.push_back(name);
   rows::PutGathered(turn_.writer(), state.trigger(), row.number, row.count++, given.last());
-  state.gatherings.insert_or_assign(*key, row);
+  state.gatherings.insert_or_assign(key, row);
   states_.MarkDirty(state);
   if (Complete(state.source(), row)) return FinishGathering(state, row, item.kind, item.trace);
   ++state.row.gathered;
   /*mutant gathered-not-kept*/ rows::PutGathering(turn_.writer(), state.trigger(), row); /*end*/
-  if (!state.Paused()) deadlines_.insert({EndOf(state.source(), row), &state, *key});
+  if (!state.Paused()) deadlines_.insert({EndOf(state.source(), row), &state, key});
   return Unlisted(OccurrenceOutcome::kGathered, state, item, turn_.clock());
 }
 
@@ -248,15 +270,46 @@ Result<Occurrence> Intake::Retry(TriggerState& state, Occurrence one,
   if (auto full = Full()) return *std::move(full);
   Given given = ReadGiven(one.item, one.given, one.time);
   given.trace = trace;
-  if (auto tried = Try(state, given, one.number, &one); !tried) return tried.error();
+  if (auto gone_on = GoOn(state, &given, &one); !gone_on) return gone_on.error();
+  one.given = given.Rest();
   ++one.tries;
-  if (auto changed = occurrences_.Change(state.of(), one, given.depth()); !changed) {
-    return changed.error();
-  }
+  auto noted = occurrences_.Change(state.of(), one, given.depth());
+  // A gathering that it has completed may have taken its place in the list.
+  if (!noted && noted.error().reason != Reason::kNoSuchOccurrence) return noted.error();
   // One that fails again is the same failure.
   auto changed = occurrences_.Get(state.of(), one.number);
   if (!changed) return changed.error();
   return (*changed).value_or(one);
+}
+
+Result<Ok> Intake::GoOn(TriggerState& state, Given* given, Occurrence* one) {
+  const TriggerSource& source = state.source();
+  one->version = state.version;
+  one->error.clear();
+  if (!given->deduped) {
+    auto passed = Dedupe(state, *given);
+    if (!passed) return passed.error();
+    if (passed->duplicate) one->outcome = OccurrenceOutcome::kDuplicate;
+    one->error = passed->error;
+    given->deduped = passed->error.empty();
+    if (passed->duplicate || !given->deduped) return Ok{};
+  }
+  if (given->gathered || !source.gather) return Try(state, *given, one->number, one);
+  const ItemSource* const from = SourceCalled(source, given->last().source);
+  if (!from) {
+    one->error = "gather: the trigger has no source " + Quoted(given->last().source) + " any more";
+    return Ok{};
+  }
+  auto key = GatheringKey(state, *given);
+  if (!key) {
+    one->error = key.error().message;
+    return Ok{};
+  }
+  const Item item{*from, given->last().item, given->depth(), one->kind, given->trace};
+  auto gathered = Gather(state, item, *given, *key);
+  if (!gathered) return gathered.error();
+  one->outcome = OccurrenceOutcome::kGathered;
+  return Ok{};
 }
 
 void Intake::Miss(TriggerState& state, uint64_t count) {

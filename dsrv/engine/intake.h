@@ -38,7 +38,8 @@ class Intake {
   // What became of an item: of FILTERED, DUPLICATE and GATHERED nothing is listed. An error: there
   // is no room, and nothing has happened. REQUIRES: its document is the trigger's.
   Result<Occurrence> Take(TriggerState& state, const Item& item);
-  // A dead letter again, with the version that stands now.
+  // A dead letter again, with the version that stands now, from where it failed. One whose text has
+  // come since, or that is gathered, is done with that: what a gathering becomes is listed anew.
   Result<Occurrence> Retry(TriggerState& state, Occurrence one,
                            const std::optional<TraceContext>& trace);
   // Lists what retention has taken away before the trigger looked at it.
@@ -65,13 +66,22 @@ class Intake {
     }
   };
 
-  Result<Occurrence> Gather(TriggerState& state, const Item& item, Given given);
+  struct Deduped {
+    bool duplicate = false;
+    std::string error;  // the text cannot be had
+  };
+  Result<Deduped> Dedupe(TriggerState& state, const Given& given);
+  // `key`: the text that the gathering's items share.
+  Result<Occurrence> Gather(TriggerState& state, const Item& item, const Given& given,
+                            const std::string& key);
   Result<Occurrence> FinishGathering(TriggerState& state, const rows::GatheringRow& row,
                                      OccurrenceKind kind,
                                      const std::optional<TraceContext>& trace = {});
   Result<Ok> Expire(TriggerState& state, const rows::GatheringRow& row);
   void DropGathering(TriggerState& state, const rows::GatheringRow& row);
   Result<Occurrence> Launch(TriggerState& state, const Given& given, OccurrenceKind kind);
+  // Fills in what has become of a dead letter; an error as Launch.
+  Result<Ok> GoOn(TriggerState& state, Given* given, Occurrence* one);
   // Fills in what was launched; an error as Launch.
   Result<Ok> Try(TriggerState& state, const Given& given, uint64_t number, Occurrence* one);
   Result<Occurrence> List(TriggerState& state, const Given& given, Occurrence one);

@@ -174,6 +174,7 @@ std::string Given::Rest() const {
   rest.Add("depth", std::to_string(depth()));
   rest.Add("gathered", gathered ? "true" : "false");
   rest.Add("key", json::Quote(key));
+  if (!deduped) rest.Add("deduped", "false");
   return std::move(rest).Take();
 }
 
@@ -182,6 +183,7 @@ Given ReadGiven(const std::string& item, const std::string& rest, Timestamp time
   given.time = time;
   given.gathered = json::Member(rest, "gathered") == "true";
   given.key = TextAt(rest, "key");
+  given.deduped = json::Member(rest, "deduped") != "false";
   const auto depth = json::Member(rest, "depth");
   const auto deep =
       static_cast<uint32_t>(std::strtoul(std::string(depth.value_or("0")).c_str(), nullptr, 10));

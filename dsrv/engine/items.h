@@ -28,6 +28,7 @@ struct Given {
   std::string key;                        // the text that they share; empty: of no gathering
   Timestamp time;                         // when the first one came
   std::optional<TraceContext> trace = {};  // of the call that brings the last one; is not kept
+  bool deduped = true;                     // `dedupe` has let it pass, as far as there is one
 
   const rows::GatheredItem& last() const { return items.back(); }
   uint32_t depth() const;

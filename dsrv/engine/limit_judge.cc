@@ -180,6 +180,7 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
   const auto say = [&](Kind kind, const LimitAsk& ask) {
     if (kind <= answer.kind) return;
     answer.kind = kind;
+    answer.key = ask.key;
     answer.why = Why(asker.ns, ask);
     answer.singleton = ask.singleton;
   };

@@ -275,10 +275,8 @@ bool LimitNumbersBook::RefreshMore() {
   return true;
 }
 
-std::optional<Error> LimitNumbersBook::Refuse(const std::string& ns,
-                                              const std::vector<Document>& documents) const {
-  std::map<std::string, std::string>
-      roots;  // to the names of documents, from keys that they govern
+void LimitNumbersBook::AddOwners(const std::string& ns, const std::vector<Document>& documents,
+                                 Owners* owners) const {
   const auto again = [&documents](const std::string& name) {
     return std::ranges::any_of(documents, [&name](const Document& one) {
       return one.kind() == DocumentKind::kLimit && one.name == name;
@@ -286,19 +284,9 @@ std::optional<Error> LimitNumbersBook::Refuse(const std::string& ns,
   };
   for (const auto& [full, governing] : documents_by_root_) {
     const auto [of, root] = SplitKey(full);
-    if (of == ns && !again(governing.name)) roots[root] = governing.name;
+    if (of != ns || again(governing.name)) continue;
+    (*owners)[{DocumentKind::kLimit, std::string(root)}] = governing.name;
   }
-  for (const Document& document : documents) {
-    if (document.kind() != DocumentKind::kLimit) continue;
-    const auto& source = std::get<std::shared_ptr<const LimitSource>>(document.body);
-    const auto [taken, fresh] = roots.insert({source->root, document.name});
-    if (fresh || taken->second == document.name) continue;
-    return Error{Code::kInvalidArgument, Reason::kBadRequest,
-                 "limit " + Quoted(document.name) + ": the key " + Quoted(source->root) +
-                     " is governed by limit " + Quoted(taken->second) +
-                     " already; change that, or delete it first"};
-  }
-  return std::nullopt;
 }
 
 void LimitNumbersBook::Defined(const DocumentVersion& version, bool) {

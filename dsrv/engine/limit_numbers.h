@@ -14,6 +14,7 @@
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/turn.h"
 #include "fsm/derived/limit_table.h"
+#include "fsm/when/check.h"
 #include "fsm/when/limit.h"
 #include "storage/rows/limit.h"
 
@@ -86,8 +87,9 @@ class LimitNumbersBook : public DocumentKeeper {
   bool IsDue() const;
   void Save();
 
-  // Why documents that are to be defined together cannot be: two would govern one key.
-  std::optional<Error> Refuse(const std::string& ns, const std::vector<Document>& documents) const;
+  // Adds which limits govern keys, but for those among `documents`, which are defined anew.
+  void AddOwners(const std::string& ns, const std::vector<Document>& documents,
+                 Owners* owners) const;
   // Their numbers, from now on.
   void Defined(const DocumentVersion& version, bool first) override;
   void Deleted(const std::string& ns, const std::string& name) override;

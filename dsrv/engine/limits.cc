@@ -18,6 +18,15 @@ constexpr std::string_view kWhatHelps =
     "with "
     "force (--force) to begin past all limits";
 
+// What would let in one that a schedule or trigger starts. `overlaps`: its overlap has left it out.
+std::string WhatHelps(std::string_view cause, bool overlaps) {
+  if (cause.empty()) return std::string(kWhatHelps);
+  if (!overlaps) return "; it could begin when there is room";
+  const std::string text =
+      "; with 'overlap: wait' it would wait its turn, with 'overlap: allow' begin at once";
+  return cause.starts_with("schedule:") ? text + " (dcli: schedules run --overlap wait)" : text;
+}
+
 }  // namespace
 
 Limits::Limits(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer,
@@ -131,8 +140,9 @@ Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version, Reserv
     }
     return Ok{};
   }
+  const std::string cause = args.provenance ? args.provenance->cause : "";
   return Error{Code::kFailedPrecondition, Reason::kLimitReached,
-               answer.why + std::string(kWhatHelps)};
+               answer.why + WhatHelps(cause, answer.key == cause)};
 }
 
 Result<Ok> Limits::MayResume(Resident& resident, const std::string& node) {

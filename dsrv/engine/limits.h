@@ -100,9 +100,10 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void Absorb(const Change& change) override;
   void BeginPass() override;
   bool Work() override;
-  // Why documents that are to be defined together cannot be: two would govern one key.
-  std::optional<Error> Refuse(const std::string& ns, const std::vector<Document>& documents) const {
-    return numbers_.Refuse(ns, documents);
+  // As LimitNumbersBook.
+  void AddOwners(const std::string& ns, const std::vector<Document>& documents,
+                 Owners* owners) const {
+    numbers_.AddOwners(ns, documents, owners);
   }
   void Defined(const DocumentVersion& version, bool first) override;
   void Deleted(const std::string& ns, const std::string& name) override;

@@ -323,9 +323,15 @@ Result<Packages::Plan> Packages::PlanOf(const ActivateArgs& args, const PackageV
   if (auto free = CheckNamed(args, plan.retired); !free) return free.error();
   if (auto room = CheckRoom(args, plan); !room) return room.error();
   if (args.share > 0) return plan;
-  if (auto refused = below_.triggers.Refuse(args.ns, sources.documents)) return *refused;
-  if (auto refused = below_.limits.Refuse(args.ns, sources.documents)) return *refused;
-  return plan;
+  Owners owners;
+  below_.triggers.AddOwners(args.ns, sources.documents, &owners);
+  below_.limits.AddOwners(args.ns, sources.documents, &owners);
+  const auto clashes = CheckOwners(sources.documents, std::move(owners));
+  if (clashes.empty()) return plan;
+  const Document& first = sources.documents[clashes.front().document];
+  return Error{Code::kInvalidArgument, Reason::kBadRequest,
+               std::string(Name(first.kind())) + " " + Quoted(first.name) + ": " +
+                   clashes.front().problem.message};
 }
 
 // What is done ----------------------------------------------------------------------------------

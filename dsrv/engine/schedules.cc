@@ -357,6 +357,11 @@ Result<Occurrence> Schedules::Launch(One& one, Occurrence occurrence,
 Result<Occurrence> Schedules::Run(const RunArgs& args) {
   auto one = Find(args.ns, args.name);
   if (!one) return one.error();
+  if (args.overlap && one->source().launch.send()) {
+    return Error{Code::kInvalidArgument, Reason::kBadRequest,
+                 "schedule " + Quoted(args.name) +
+                     " sends a transition: overlap is about instances that are started"};
+  }
   Occurrence occurrence;
   occurrence.version = one->version.version;
   occurrence.kind = OccurrenceKind::kManual;

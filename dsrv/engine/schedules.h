@@ -63,7 +63,8 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   // or is over.
   void BeforeFreeze(const std::string& ns);
   void FreezeChanged(const std::string& ns);
-  // LIMIT_REACHED: its overlap leaves it out. Whatever else is wrong is the occurrence's outcome.
+  // LIMIT_REACHED: its overlap leaves it out. BAD_REQUEST: an overlap of one that sends. Whatever
+  // else is wrong is the occurrence's outcome.
   Result<Occurrence> Run(const RunArgs& args);
   // Tries a FAILED occurrence again, with the version that stands now.
   Result<Occurrence> Retry(const std::string& ns, const std::string& name, const std::string& id,

@@ -151,28 +151,15 @@ void Triggers::Deleted(const std::string& ns, const std::string& name) {
   states_.Remove(*state);
 }
 
-std::optional<Error> Triggers::Refuse(const std::string& ns,
-                                      const std::vector<Document>& documents) const {
-  std::map<std::string, std::string> paths;  // to triggers
+void Triggers::AddOwners(const std::string& ns, const std::vector<Document>& documents,
+                         Owners* owners) const {
   for (const auto& [hook, owner] : hooks_) {
     const std::string& name = owner.first->name;
     const bool again = std::ranges::any_of(documents, [&name](const Document& one) {
       return one.kind() == DocumentKind::kTrigger && one.name == name;
     });
-    if (hook.first == ns && !again) paths[hook.second] = name;
+    if (hook.first == ns && !again) (*owners)[{DocumentKind::kTrigger, hook.second}] = name;
   }
-  for (const Document& document : documents) {
-    if (document.kind() != DocumentKind::kTrigger) continue;
-    for (const ItemSource& one : SourceOf(document).on) {
-      if (!one.webhook()) continue;
-      const auto [taken, fresh] = paths.insert({one.webhook()->path, document.name});
-      if (fresh || taken->second == document.name) continue;
-      return BadRequest("trigger " + Quoted(document.name) + ": the path " +
-                        Quoted(one.webhook()->path) + " is that of trigger " +
-                        Quoted(taken->second) + " already; choose another");
-    }
-  }
-  return std::nullopt;
 }
 
 void Triggers::LaunchEnded(const std::string& ns, const std::string& name,
@@ -186,11 +173,7 @@ TriggerView Triggers::ViewOf(const TriggerState& state, DocumentVersion definiti
   TriggerView view;
   view.definition = std::move(definition);
   view.row = state.row;
-  if (auto head = occurrences_.HeadOf(state.of())) view.occurrences = *head;
-  if (view.occurrences.last != 0) {
-    if (auto last = occurrences_.Get(state.of(), view.occurrences.last)) view.last = *last;
-  }
-  view.counts = launcher_.CountsOf(state.ns, CauseOf(DocumentKind::kTrigger, state.name));
+  AddPast(&view);
   view.open_gatherings = state.gatherings.size();
   if (state.source().Has(SourceKind::kChange)) {
     view.listens = true;
@@ -200,24 +183,52 @@ TriggerView Triggers::ViewOf(const TriggerState& state, DocumentVersion definiti
   return view;
 }
 
+void Triggers::AddPast(TriggerView* view) {
+  const DocumentVersion& version = view->definition;
+  const std::string& name = version.document->name;
+  const rows::DocumentName of{version.ns, DocumentKind::kTrigger, name};
+  if (auto head = occurrences_.HeadOf(of)) view->occurrences = *head;
+  if (view->occurrences.last != 0) {
+    if (auto last = occurrences_.Get(of, view->occurrences.last)) view->last = *last;
+  }
+  view->counts = launcher_.CountsOf(version.ns, CauseOf(DocumentKind::kTrigger, name));
+}
+
+Result<TriggerView> Triggers::RetiredView(const std::string& ns, const std::string& name,
+                                          uint32_t version) {
+  auto definition = documents_.FindRetired({ns, DocumentKind::kTrigger, name}, version);
+  if (!definition) return definition.error();
+  auto row = rows::GetTrigger(turn_.reader(), {ns, name});
+  if (!turn_.Trust(row)) return row.error();
+  TriggerView view;
+  view.definition = *std::move(definition);
+  view.row = (*row).value_or(rows::TriggerRow{.deleted = true});
+  AddPast(&view);
+  return view;
+}
+
 Result<TriggerView> Triggers::Get(const std::string& ns, const std::string& name,
                                   uint32_t version) {
-  auto state = Find(ns, name);
-  if (!state) return state.error();
-  auto definition = documents_.Find((*state)->of(), version);
+  TriggerState* const state = states_.Find(ns, name);
+  if (!state) return RetiredView(ns, name, version);
+  auto definition = documents_.Find(state->of(), version);
   if (!definition) return definition.error();
-  return ViewOf(**state, *std::move(definition));
+  return ViewOf(*state, *std::move(definition));
 }
 
 Result<Ok> Triggers::List(const std::string& ns, const std::string& after,
                           const std::function<bool(const TriggerView&)>& visit) {
-  for (auto it = states_.all().upper_bound({ns, after});
-       it != states_.all().end() && it->first.first == ns; ++it) {
-    auto definition = documents_.Find(it->second->of());
-    if (!definition) return definition.error();
-    if (!visit(ViewOf(*it->second, *std::move(definition)))) break;
-  }
-  return Ok{};
+  Result<Ok> outcome = Ok{};
+  auto scanned = rows::ScanDocuments(
+      turn_.reader(), ns, DocumentKind::kTrigger, after,
+      [&](std::string_view name, const rows::DocumentHead& head) {
+        if (head.deleted && !head.retired) return true;
+        auto view = Get(ns, std::string(name), 0);
+        if (view) return visit(*view);
+        outcome = view.error();
+        return false;
+      });
+  return turn_.Trust(scanned) ? outcome : scanned;
 }
 
 void Triggers::VisitLags(const std::function<void(const std::string& ns, const std::string& name,

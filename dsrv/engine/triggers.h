@@ -20,6 +20,7 @@
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/polling.h"
 #include "dsrv/engine/trigger_state.h"
+#include "fsm/when/check.h"
 
 namespace dfsmr {
 
@@ -64,9 +65,10 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   // At start, when the instances are there.
   Result<Ok> Recover();
 
-  // For calls. NO_SUCH_TRIGGER. `version` 0: the latest.
+  // For calls. NO_SUCH_TRIGGER. `version` 0: the latest. Of those that are retired, too: their row
+  // is a deleted one.
   Result<TriggerView> Get(const std::string& ns, const std::string& name, uint32_t version);
-  // In order of name after `after`, until `visit` returns false.
+  // In order of name after `after`, until `visit` returns false. With those that are retired.
   Result<Ok> List(const std::string& ns, const std::string& after,
                   const std::function<bool(const TriggerView&)>& visit);
   // How many records of the feed are behind each trigger that listens to changes.
@@ -95,8 +97,9 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Result<Occurrence> Receive(const std::string& ns, const std::string& path,
                              const std::string& item,
                              const std::optional<TraceContext>& trace = {});
-  // Why these documents cannot be defined: a path is taken by another trigger.
-  std::optional<Error> Refuse(const std::string& ns, const std::vector<Document>& documents) const;
+  // Adds who has the paths of webhooks, but for triggers among `documents`, which are defined anew.
+  void AddOwners(const std::string& ns, const std::vector<Document>& documents,
+                 Owners* owners) const;
 
   void Defined(const DocumentVersion& version, bool first) override;
   void Deleted(const std::string& ns, const std::string& name) override;
@@ -116,6 +119,9 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Result<TriggerState*> Find(const std::string& ns, const std::string& name);
   Result<Ok> RecoverOne(rows::TriggerName name, rows::TriggerRow row);
   TriggerView ViewOf(const TriggerState& state, DocumentVersion definition);
+  Result<TriggerView> RetiredView(const std::string& ns, const std::string& name,
+                                  uint32_t version);
+  void AddPast(TriggerView* view);  // what has occurred, and what of it is left
   rows::TriggerRow FirstRow(const DocumentVersion& version);
   void Begin(TriggerState& state);  // its sources bring items, unless it is paused
   void End(TriggerState& state);

@@ -17,7 +17,14 @@ static_assert(static_cast<int>(OccurrenceOutcome::kDuplicate) == v1::Occurrence:
 
 bool IsSet(Timestamp time) { return time != Timestamp() && time != kNever; }
 
-// What its row says, and what follows from it.
+void ShowNotes(const rows::ScheduleState& state, v1::Schedule* out) {
+  out->set_note(state.note);
+  out->set_paused_by(state.paused_by);
+  if (IsSet(state.pause_time)) ToProto(state.pause_time, out->mutable_pause_time());
+  out->set_failures_in_a_row(state.failures);
+}
+
+// What the row of one that stands says, and what follows from it.
 void ShowState(const rows::ScheduleState& state, const ScheduleTimes& times, Timestamp now,
                size_t upcoming, v1::Schedule* out) {
   const Timestamp passed =
@@ -26,16 +33,12 @@ void ShowState(const rows::ScheduleState& state, const ScheduleTimes& times, Tim
   out->set_state(state.paused ? v1::Schedule::PAUSED
                  : ended      ? v1::Schedule::ENDED
                               : v1::Schedule::ACTIVE);
-  out->set_note(state.note);
-  out->set_paused_by(state.paused_by);
-  if (IsSet(state.pause_time)) ToProto(state.pause_time, out->mutable_pause_time());
   if (!state.paused && IsSet(state.next_time)) {
     ToProto(state.next_time, out->mutable_next_time());
     ToProto(state.next_begin, out->mutable_next_begin());
   }
   const Timestamp after = state.paused ? passed : state.position;
   for (const PlannedTime& one : times.Plan(after, upcoming)) ToProto(one, out->add_upcoming());
-  out->set_failures_in_a_row(state.failures);
 }
 
 Result<Ok> ShowOccurrences(const Moment& moment, const rows::DocumentName& name,
@@ -104,10 +107,12 @@ Result<Ok> ShowOccurrence(const Moment& moment, const rows::DocumentName& of, co
 }
 
 Result<StoredDocument> ReadDocumentOf(const Moment& moment, const FindZone& zones,
-                                      const rows::DocumentName& name, uint32_t version) {
+                                      const rows::DocumentName& name, uint32_t version,
+                                      bool or_retired) {
   auto head = rows::GetDocumentHead(moment.rows, name);
   if (!head) return head.error();
-  if (!*head || (*head)->deleted) return NoSuchDocument(name);
+  const bool shown = *head && (!(*head)->deleted || (or_retired && (*head)->retired));
+  if (!shown) return NoSuchDocument(name);
   if (version > (*head)->version) return NoSuchDocument(name, version);
   StoredDocument stored{.head = **head, .version = version == 0 ? (*head)->version : version};
   auto text = rows::GetDocumentText(moment.rows, name, stored.version);
@@ -128,7 +133,7 @@ Result<StoredDocument> ReadDocumentOf(const Moment& moment, const FindZone& zone
 Result<Ok> ShowSchedule(const Moment& moment, const FindZone& zones, const Seen& seen,
                         const rows::DocumentName& name, uint32_t version, size_t upcoming,
                         v1::Schedule* out) {
-  auto stored = ReadDocumentOf(moment, zones, name, version);
+  auto stored = ReadDocumentOf(moment, zones, name, version, /*or_retired=*/true);
   if (!stored) return stored.error();
   auto state = rows::GetScheduleState(moment.rows, name.ns, name.name);
   if (!state) return state.error();
@@ -146,13 +151,19 @@ Result<Ok> ShowSchedule(const Moment& moment, const FindZone& zones, const Seen&
     out->set_machine(source.launch.start()->machine);
     out->set_overlap(std::string(Name(source.launch.overlap)));
   }
-  // The times to come are those of the version that stands, whichever is shown.
-  auto latest = stored->version == stored->head.version ? Result<StoredDocument>(*stored)
-                                                        : ReadDocumentOf(moment, zones, name, 0);
-  if (!latest) return latest.error();
-  const ScheduleSource& stands = *std::get<0>(latest->document.body);
-  ShowState(**state, {*stands.calendar, name.ns, name.name, (*state)->last_time}, seen.now,
-            upcoming, out);
+  ShowNotes(**state, out);
+  if (stored->head.retired) {
+    out->set_state(v1::Schedule::ENDED);
+  } else {
+    // The times to come are those of the version that stands, whichever is shown.
+    auto latest = stored->version == stored->head.version
+                      ? Result<StoredDocument>(*stored)
+                      : ReadDocumentOf(moment, zones, name, 0);
+    if (!latest) return latest.error();
+    const ScheduleSource& stands = *std::get<0>(latest->document.body);
+    ShowState(**state, {*stands.calendar, name.ns, name.name, (*state)->last_time}, seen.now,
+              upcoming, out);
+  }
   if (auto counts = seen.counts.find(CauseOf(name.kind, name.name)); counts != seen.counts.end()) {
     out->set_running(counts->second.running);
     out->set_waiting(counts->second.waiting);

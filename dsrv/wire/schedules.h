@@ -32,7 +32,7 @@ Result<Ok> ShowOccurrence(const Moment& moment, const rows::DocumentName& of,
                           const Occurrence& one, v1::Occurrence* out);
 
 // The document of a version, as it is kept. `version` 0: the latest. NO_SUCH_SCHEDULE and its like:
-// it does not stand.
+// it does not stand, nor is it retired if that will do, too.
 struct StoredDocument {
   rows::DocumentHead head;
   uint32_t version = 0;
@@ -40,9 +40,10 @@ struct StoredDocument {
   Document document;
 };
 Result<StoredDocument> ReadDocumentOf(const Moment& moment, const FindZone& zones,
-                                      const rows::DocumentName& name, uint32_t version);
+                                      const rows::DocumentName& name, uint32_t version,
+                                      bool or_retired = false);
 
-// A schedule that stands, with as many of its next times.
+// A schedule that stands or is retired, with as many of its next times.
 Result<Ok> ShowSchedule(const Moment& moment, const FindZone& zones, const Seen& seen,
                         const rows::DocumentName& name, uint32_t version, size_t upcoming,
                         v1::Schedule* out);

@@ -15,7 +15,8 @@ void ShowPoll(const rows::TriggerRow& row, v1::Trigger* out) {
     return std::pair(one.failures, -Micros(one.next));
   });
   out->set_poll_cursor(poll.cursor);
-  if (poll.running == 0 && !row.paused) ToProto(poll.next, out->mutable_next_poll());
+  const bool begins = poll.running == 0 && !row.paused && !row.deleted;
+  if (begins) ToProto(poll.next, out->mutable_next_poll());
   if (poll.last != Timestamp()) ToProto(poll.last, out->mutable_last_poll());
   out->set_poll_failures(poll.failures);
   out->set_poll_error(poll.error);
@@ -36,6 +37,11 @@ void ShowSource(const DocumentVersion& version, v1::Trigger* out) {
 
 }  // namespace
 
+v1::Schedule::State StateOf(const rows::TriggerRow& row) {
+  if (row.deleted) return v1::Schedule::ENDED;
+  return row.paused ? v1::Schedule::PAUSED : v1::Schedule::ACTIVE;
+}
+
 Result<Ok> ShowTrigger(const Moment& moment, const TriggerView& view, const CursorOf& cursor,
                        v1::Trigger* out) {
   const DocumentVersion& version = view.definition;
@@ -46,7 +52,7 @@ Result<Ok> ShowTrigger(const Moment& moment, const TriggerView& view, const Curs
   out->set_source(version.document->source);
   out->set_description(version.document->description);
   ToProto(version.define_time, out->mutable_define_time());
-  out->set_state(row.paused ? v1::Schedule::PAUSED : v1::Schedule::ACTIVE);
+  out->set_state(StateOf(row));
   out->set_note(row.note);
   out->set_paused_by(row.paused_by);
   if (row.paused) ToProto(row.pause_time, out->mutable_pause_time());

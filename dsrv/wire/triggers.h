@@ -13,6 +13,8 @@ namespace dfsmr {
 
 // `cursor` makes the text of a place in the feed.
 using CursorOf = std::function<std::string(uint64_t seq)>;
+// ENDED: it is retired.
+v1::Schedule::State StateOf(const rows::TriggerRow& row);
 Result<Ok> ShowTrigger(const Moment& moment, const TriggerView& view, const CursorOf& cursor,
                        v1::Trigger* out);
 

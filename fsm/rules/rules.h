@@ -24,7 +24,8 @@ struct LimitAnswer {
   Kind kind = Kind::kRoom;
   std::vector<LimitKey> keys;  // that it asks for; kRoom: it holds them from now on
   uint64_t order = 0;          // of the instance's start
-  std::string why;             // unless kRoom: the key, its number, and who holds it
+  std::string key;             // unless kRoom: the first that there is no room under
+  std::string why;             // unless kRoom: that key, its number, and who holds it
   bool singleton = false;      // unless kRoom: the key was written as `singleton`
   bool displaces = false;      // kWaits: more are to be cancelled in its favour than can be at once
 };

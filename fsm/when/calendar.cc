@@ -274,7 +274,7 @@ std::vector<CalendarProblem> Calendar::Barren(const CalendarRules& rules, Timest
     } else if (const auto later = all.FindOf<Forward>(rule, low, low + kHorizon)) {
       message += "; its next one is " + LocalText(ToTimestamp(*later), *zone_);
     } else {
-      message += ", and none after";
+      message += ", and none in 100";
     }
     problems.push_back({cron ? "cron" : "every", cron ? rule : rule - cron_.size(), message});
   }

@@ -12,7 +12,6 @@ constexpr std::array<std::string_view, 3> kLists = {"all", "any", "none"};
 constexpr std::array<std::string_view, 3> kOutcomes = {"succeeded", "failed", "skipped"};
 constexpr std::array<std::string_view, 8> kOperators = {"equals",   "not", "greater", "less",
                                                         "contains", "in",  "exists",  "matches"};
-constexpr std::string_view kExample = "{value: \"${params.size}\", greater: 10}";
 
 template <typename Words>
 bool Among(const Words& words, std::string_view word) {
@@ -42,7 +41,7 @@ class ConditionReader {
 };
 
 std::string ConditionReader::Expected() const {
-  return "a condition such as " + std::string(kExample) +
+  return "a condition such as " + std::string(rules_.example) +
          (rules_.steps ? ", {failed: STEP}, always" : "") + ", or a list of conditions";
 }
 
@@ -100,7 +99,7 @@ bool ConditionReader::UnknownWord(const Field& map, const YamlEntry& entry) {
       entry.at, PathTo(map.path, entry.key),
       step && !rules_.steps
           ? Quoted(entry.key) + " is for the steps of a plan; here a condition compares values: " +
-                std::string(kExample)
+                std::string(rules_.example)
           : "unknown key " + Quoted(entry.key) + nearest.Hint() +
                 "; a condition has all, any or none" +
                 (rules_.steps ? ", succeeded, failed or skipped" : "") +
@@ -123,7 +122,7 @@ bool ConditionReader::ReadMap(const Field& field, size_t level, Condition* to) {
       if (!known) return UnknownWord(field, one);
     }
     if (Among(kOperators, entry.key)) {
-      field.Fail("the comparison has no 'value'; write it as " + std::string(kExample));
+      field.Fail("the comparison has no 'value'; write it as " + std::string(rules_.example));
       return false;
     }
     field.Fail("one condition has one key; put several into a list: " + Quoted(entry.key) +
@@ -146,7 +145,7 @@ bool ConditionReader::ReadMap(const Field& field, size_t level, Condition* to) {
     return ReadSteps(below, static_cast<StepOutcome>(number), to);
   }
   if (Among(kOperators, entry.key)) {
-    field.Fail("the comparison has no 'value'; write it as " + std::string(kExample));
+    field.Fail("the comparison has no 'value'; write it as " + std::string(rules_.example));
     return false;
   }
   return UnknownWord(field, entry);
@@ -175,7 +174,7 @@ bool ConditionReader::CheckReferences(const Field& field) {
   for (const Reference& reference : *references) {
     const auto problem = rules_.refuse ? rules_.refuse(reference) : std::nullopt;
     if (!problem) continue;
-    field.Fail(*problem);
+    field.Fail("${" + reference.text + "}: " + *problem);
     sound = false;
   }
   return sound;
@@ -224,7 +223,7 @@ bool ConditionReader::ReadValue(const Field& field, Condition* to) {
   field.Fail(
       "the comparison says nothing of its value; add one of equals, not, greater, less, "
       "contains, in, exists and matches, as in " +
-      std::string(kExample));
+      std::string(rules_.example));
   return false;
 }
 

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "fsm/condition/condition.h"
 #include "fsm/yaml/fields.h"
@@ -17,6 +18,8 @@ struct ConditionRules {
   bool steps = false;
   // What is wrong with a reference; nullopt: nothing. Absent: all references are taken.
   std::function<std::optional<std::string>(const Reference&)> refuse = {};
+  // A comparison as messages show it.
+  std::string_view example = "{value: \"${params.size}\", greater: 10}";
 };
 
 bool ReadIf(const Field& field, const ConditionRules& rules, Condition* to);

@@ -114,6 +114,19 @@ bool ReadChoice(const Field& field, const std::string& name, NodeDraft* draft) {
   return sound;
 }
 
+// A choice without `if` is always taken, so those behind it never are.
+void WarnOfNeverTaken(const Field& edge) {
+  const auto always = std::ranges::find_if(edge.value.items, [](const YamlNode* choice) {
+    return choice->IsMap() && !choice->Find("if");
+  });
+  const auto index = static_cast<size_t>(always - edge.value.items.begin());
+  if (index + 1 >= edge.value.items.size()) return;
+  const Field behind = edge.Item(index + 1);
+  behind.reporter->Warning(behind.At(), behind.path,
+                           "this choice is never taken: the one before it has no 'if'; add one "
+                           "there, or remove this");
+}
+
 bool ReadChoices(const Field& edge, const std::string& name, NodeDraft* draft) {
   if (edge.value.items.empty()) {
     edge.Fail("transition " + Quoted(name) + " has no choices; the last is {to: NODE}");
@@ -123,6 +136,7 @@ bool ReadChoices(const Field& edge, const std::string& name, NodeDraft* draft) {
   for (size_t i = 0; i < edge.value.items.size(); ++i) {
     if (!ReadChoice(edge.Item(i), name, draft)) sound = false;
   }
+  if (sound) WarnOfNeverTaken(edge);
   return sound;
 }
 

@@ -31,7 +31,6 @@ using Problem = std::optional<std::string>;
 // known by then which occurrence this is.
 Problem Refusal(const TriggerSource& source, const Reference& reference, bool launch) {
   const std::string& root = reference.parts.front().key;
-  const std::string text = "${" + reference.text + "}";
   const std::string& second = reference.parts.size() > 1 ? reference.parts[1].key : "";
   if (root == "item") return std::nullopt;
   if (root == "trigger") {
@@ -41,19 +40,19 @@ Problem Refusal(const TriggerSource& source, const Reference& reference, bool la
     if (reference.parts.size() == 2 && std::ranges::find(members, second) != members.end()) {
       return std::nullopt;
     }
-    return text + ": of a trigger there " +
+    return std::string("of a trigger there ") +
            (launch ? "are trigger.name, number, time, key and on"
                    : "are trigger.name, time and on here: which number it gets is not known yet") +
            Hint(second, members);
   }
   if (root != "items" && root != "last") {
     static constexpr std::array<std::string_view, 4> kRoots = {"item", "trigger", "items", "last"};
-    return text + ": there is no " + Quoted(root) +
+    return "there is no " + Quoted(root) +
            "; a trigger knows item and trigger, and with gather items and last" +
            Hint(root, kRoots);
   }
   if (!source.gather || !launch) {
-    return text + ": there " + (root == "items" ? "are items" : "is a last item of a source") +
+    return std::string("there ") + (root == "items" ? "are items" : "is a last item of a source") +
            (source.gather ? " only in what is started or sent" : " only with 'gather'");
   }
   if (root == "items") return std::nullopt;
@@ -62,9 +61,8 @@ Problem Refusal(const TriggerSource& source, const Reference& reference, bool la
     if (!one.name.empty()) names.push_back(one.name);
   }
   if (std::ranges::find(names, second) != names.end() && !second.empty()) return std::nullopt;
-  return text + ": " +
-         (names.empty() ? "the only source has no name; its last item is ${item}"
-                        : "expected the name of a source behind 'last.'" + Hint(second, names));
+  return names.empty() ? "the only source has no name; its last item is ${item}"
+                       : "expected the name of a source behind 'last.'" + Hint(second, names);
 }
 
 bool ReadKey(const Field& field, std::string_view example, const TriggerSource& source,
@@ -170,7 +168,9 @@ std::shared_ptr<const TriggerSource> ReadTrigger(const YamlNode& root, Reporter*
   };
   if (auto condition = keys.Take("if")) {
     Condition read;
-    if (ReadIf(*condition, {.refuse = problem(false)}, &read)) {
+    const ConditionRules rules = {.refuse = problem(false),
+                                  .example = "{value: \"${item.size}\", greater: 10}"};
+    if (ReadIf(*condition, rules, &read)) {
       source->condition = [read = std::move(read)](const LookUp& value) {
         return Holds(read, {.value = value});
       };

@@ -20,7 +20,8 @@ Result<DocumentHead> DecodeHead(std::string_view key, std::string_view value) {
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
     return Corrupt("document", key);
   }
-  return DocumentHead{in.version(), FromMicros(in.first_time()), in.deleted(), in.package()};
+  return DocumentHead{in.version(), FromMicros(in.first_time()), in.deleted(), in.package(),
+                      in.retired()};
 }
 
 }  // namespace
@@ -31,6 +32,7 @@ void PutDocumentHead(const Writer& writer, DocumentName name, const DocumentHead
   out.set_first_time(Micros(head.first_time));
   out.set_deleted(head.deleted);
   out.set_package(head.package);
+  out.set_retired(head.retired);
   writer.batch.Put(HeadKey(writer.partition, name), out.SerializeAsString());
 }
 

@@ -24,6 +24,7 @@ struct DocumentHead {
   Timestamp first_time;  // when it was first defined, since it was last deleted
   bool deleted = false;  // it stands for nothing; versions go on counting after it
   std::string package = {};  // that it belongs to; empty: it was defined by hand
+  bool retired = false;  // it is deleted because its package no longer has it
 };
 struct DocumentText {
   std::string source;

@@ -532,6 +532,35 @@ def test_refused_at_define_time(space, what):
     assert not space.machines().machines
 
 
+HOOK = "trigger: NAME\non: {webhook: {path: p, open: true}}\nstart: {machine: m}\n"
+KEY = "limit: NAME\non: {queue: mail}\nmax: 1\n"
+
+
+def test_what_another_document_has_is_told_with_its_places(space, dcli, tmp_path):
+    """The path of a webhook and the key of a limit: within a source by check, too."""
+    def named(*names):
+        return "---\n".join(text.replace("NAME", name) for name in names for text in (HOOK, KEY))
+
+    wrong = [(2, "on.webhook.path", "'p' is that of trigger 'a' already"),
+             (6, "on", "'queue:mail' is governed by limit 'a' already")]
+    space.define("id: m\nnodes: {a: {start: true, transitions: {ok: b}}, b: {final: true}}\n---\n"
+                 + named("a"))
+    for more in {}, {"validate_only": True}:
+        with refused("INVALID_ARGUMENT", "BAD_MACHINE") as caught:
+            space.define(named("b"), **more)
+        assert [(one.line, one.path) for one in caught[0].diagnostics] == [
+            (line, path) for line, path, message in wrong]
+        for one, (line, path, message) in zip(caught[0].diagnostics, wrong):
+            assert message in one.message
+    file = tmp_path / "two.yaml"
+    file.write_text(named("a", "b"))
+    checked = dcli("check", file)
+    assert checked.returncode == 1, checked.stdout
+    for line, path, message in wrong:
+        assert f"two.yaml:{line + 8}:" in checked.stdout + checked.stderr
+        assert message in checked.stdout + checked.stderr
+
+
 def test_errors_come_one_a_line_and_as_a_trailer_with_the_same_texts(space):
     source = textwrap.dedent("""\
         id: m

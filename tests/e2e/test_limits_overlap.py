@@ -184,7 +184,8 @@ def test_a_schedule_has_a_limit_also_when_all_may_begin(it):
 def test_a_run_by_hand_is_left_out_or_says_what_it_does(it):
     it.schedule()
     it.hours()
-    with refused("FAILED_PRECONDITION", "LIMIT_REACHED", "schedule:s", it.ids("RUNNING")[0]):
+    with refused("FAILED_PRECONDITION", "LIMIT_REACHED", "schedule:s", it.ids("RUNNING")[0],
+                 "--overlap wait"):
         it.call("RunSchedule", name="s")
     assert it.states() == ["RUNNING"]
     first = it.call("RunSchedule", name="s", overlap="allow")

@@ -9,7 +9,7 @@ import threading
 import grpc
 import pytest
 
-from stubs import package, package_grpc, v1
+from stubs import package, package_grpc, schedule, v1
 from support import (CALL, SOON, Cli, Server, eventually, kind, only, refused, result, state,
                      together)
 from test_security import audited, guarded, root  # noqa: F401, fixtures
@@ -307,6 +307,35 @@ def test_a_document_that_is_gone_is_retired(space, registry):
         registry.activate("1.0.0")
     assert What.Value("ADOPTED") in [
         document.what for document in registry.activate("1.0.0", adopt=True).documents]
+
+
+def test_schedules_and_triggers_that_are_retired_have_ended(space, registry):
+    ended = schedule.Schedule.ENDED
+    calls = space.server.schedules
+    registry.both("1.0.0", documents={
+        "m.yaml": machine(),
+        "s.yaml": "schedule: s\nevery: 1h\nstart: {machine: m}\n",
+        "t.yaml": "trigger: t\non: {webhook: {path: p, open: true}}\nstart: {machine: m}\n"})
+    registry.both("2.0.0")
+    named = {"namespace": space.name, "name": "p.s"}
+    one = calls.GetSchedule(schedule.GetScheduleRequest(**named), timeout=CALL)
+    assert (one.state, one.version, len(one.upcoming)) == (ended, 1, 0)
+    assert not one.HasField("next_time")
+    assert calls.GetTrigger(schedule.GetTriggerRequest(
+        namespace=space.name, name="p.t"), timeout=CALL).state == ended
+    for wanted, names in (ended, ["p.s"]), (schedule.Schedule.ACTIVE, []):
+        listed = calls.ListSchedules(schedule.ListSchedulesRequest(
+            namespace=space.name, state=wanted), timeout=CALL)
+        assert [one.name for one in listed.schedules] == names
+    for wanted, names in (ended, ["p.t"]), (schedule.Schedule.ACTIVE, []):
+        listed = calls.ListTriggers(schedule.ListTriggersRequest(
+            namespace=space.name, state=wanted), timeout=CALL)
+        assert [one.name for one in listed.triggers] == names
+    with refused("NOT_FOUND", "NO_SUCH_SCHEDULE"):
+        calls.RunSchedule(schedule.RunScheduleRequest(**named), timeout=CALL)
+    registry.activate("1.0.0")
+    one = calls.GetSchedule(schedule.GetScheduleRequest(**named), timeout=CALL)
+    assert one.state == schedule.Schedule.ACTIVE
 
 
 def test_rollback_and_deactivate(space, registry):

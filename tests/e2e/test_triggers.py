@@ -425,6 +425,11 @@ def test_dcli_lists_fires_pauses_and_deletes(triggers, dcli):
     failed = dcli("triggers", "fire", "push", "--item", "{}")
     assert failed.returncode == 1 and "FAILED" in failed.stdout
     assert "push-1" in dcli.ok("triggers", "history", "push", "--outcome", "started")
+    for action in "retry", "drop":
+        not_failed = dcli("triggers", action, "push", "1")
+        assert not_failed.returncode == 1
+        assert "dcli triggers history push --outcome failed" in not_failed.stderr
+        assert "dcli show" not in not_failed.stderr
     assert "PAUSED" in dcli.ok("triggers", "pause", "push", "--note", "why")
     assert "why" in dcli.ok("triggers", "push")
     assert "ACTIVE" in dcli.ok("triggers", "resume", "push", "--skip")

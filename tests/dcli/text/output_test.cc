@@ -100,6 +100,31 @@ TEST_CASE("a change is one line") {
         "by worker\\n7\n");
 }
 
+TEST_CASE("a change of an occurrence says of what it is, and its outcome") {
+  v1::Change change;
+  *change.mutable_time() = ToProto(FromMicros(1'767'225'600'678'000));
+  change.set_seq(4);
+  change.set_kind(v1::Change::OCCURRED);
+  change.set_version(1);
+  change.set_cause("schedule:s");
+  change.set_occurrence("20260101T000000Z");
+  const auto line = [&change] {
+    std::ostringstream out;
+    PrintChange(out, change, {});
+    return out.str();
+  };
+  const std::string begin = "2026-01-01T00:00:00.678Z  #4  OCCURRED  schedule:s v1  ";
+  change.set_outcome("MISSED");
+  CHECK(line() == begin + "20260101T000000Z  MISSED\n");
+  change.set_outcome("STARTED");
+  change.set_instance("s-20260101T000000Z");
+  CHECK(line() == begin + "20260101T000000Z  STARTED  s-20260101T000000Z\n");
+  change.set_instance("");
+  change.set_outcome("SKIPPED");
+  change.set_note("why");
+  CHECK(line() == begin + "20260101T000000Z  SKIPPED  (why)\n");
+}
+
 TEST_CASE("where an instance stands is said in a few words") {
   v1::Instance instance;
   const auto add = [&](const char* node, v1::Token::State state) {

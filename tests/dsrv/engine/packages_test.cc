@@ -286,6 +286,59 @@ TEST_CASE("what a version no longer has is retired: it goes on, and is not start
   CHECK(again->documents[1].version == 3);
 }
 
+TEST_CASE("a trigger that is retired is shown as ended, until it is defined again or deleted") {
+  Shop shop;
+  const std::string both = MachineM("continue", "a") +
+                           "trigger: t\non: {webhook: {path: h, open: true}}\n"
+                           "start: {machine: p.m}\n";
+  const auto names = [&shop] {
+    std::string all;
+    const auto listed = shop.Do([&](Engine& e) {
+      return e.triggers().List("ns", "", [&all](const TriggerView& view) {
+        all += view.definition.document->name + (view.row.deleted ? " ended " : " ");
+        return true;
+      });
+    });
+    REQUIRE(listed);
+    return all;
+  };
+  const auto fire = [](Engine& e) { return e.triggers().Fire("ns", "p.t", "", "{}"); };
+  REQUIRE(shop.Put("1.0.0", both));
+  REQUIRE(shop.Put("2.0.0", MachineM("continue", "a")));
+  shop.Activate("1.0.0");
+  REQUIRE(shop.Do(fire));
+  CHECK(names() == "p.t ");
+  shop.Activate("2.0.0");
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { shop.Crash(); }
+  CHECK(names() == "p.t ended ");
+  const auto view = shop.Do([](Engine& e) { return e.triggers().Get("ns", "p.t", 0); });
+  REQUIRE(view);
+  CHECK(view->row.deleted);
+  CHECK(view->occurrences.count == 1);
+  CHECK(shop.Do(fire).error().reason == Reason::kNoSuchTrigger);
+  CHECK(shop.Do([](Engine& e) { return e.documents().StandingIn("ns"); }) == 0);
+  SUBCASE("defined again") {
+    shop.Activate("1.0.0");
+    CHECK(names() == "p.t ");
+    CHECK(shop.Do(fire));
+  }
+  SUBCASE("when the version that had it is gone") {
+    REQUIRE(shop.Report(shop.ReadyOne(), "ok"));
+    REQUIRE(shop.Remove("1.0.0"));
+    shop.Crash();
+    CHECK(names() == "p.t ended ");
+  }
+  SUBCASE("deleted") {
+    const auto drop = [](Engine& e) {
+      return e.documents().Delete({"ns", DocumentKind::kTrigger, "p.t"}, "ann");
+    };
+    REQUIRE(shop.Do(drop));
+    CHECK(names().empty());
+    CHECK(shop.Do(drop).error().reason == Reason::kNoSuchTrigger);
+  }
+}
+
 TEST_CASE("an id belongs to who defined it") {
   Shop shop;
   REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));

@@ -372,10 +372,30 @@ TEST_CASE("a run by hand has an id of its own") {
   auto left_out = run({});
   REQUIRE_FALSE(left_out);
   CHECK(left_out.error().reason == Reason::kLimitReached);
+  CHECK(left_out.error().message.find("schedules run --overlap wait") != std::string::npos);
+  CHECK(left_out.error().message.find("--on-conflict") == std::string::npos);
   auto second = run({.overlap = Overlap::kAllow, .time = At("2026-01-01T00:30:00Z")});
   REQUIRE(second);
   CHECK(second->id == "20260101T003000Z.2");
   CHECK(second->instance == "s-20260101T003000Z-run-2");
+}
+
+TEST_CASE("a run by hand of what sends has no overlap") {
+  World world;
+  GoTo(world, At("2026-01-01T00:30:00Z"));
+  DefineAll(world, "schedule: s\nevery: 1h\nsend: {instance: i, transition: ok}\n");
+  auto run = [&](std::optional<Overlap> overlap) {
+    return world.Do([&](Engine& e) {
+      return e.schedules().Run({.ns = "ns", .name = "s", .overlap = overlap});
+    });
+  };
+  auto refused = run(Overlap::kSkip);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == Reason::kBadRequest);
+  CHECK(Occurred(world).empty());
+  auto failed = run({});
+  REQUIRE(failed);
+  CHECK(failed->outcome == OccurrenceOutcome::kFailed);  // there is no such instance
 }
 
 TEST_CASE("a pass takes so many schedules, and leaves the rest to the next") {

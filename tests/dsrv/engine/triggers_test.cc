@@ -466,6 +466,67 @@ start: {machine: deploy, params: {items: "${items}"}}
   CHECK(put(999).count == 1'000);
 }
 
+constexpr const char* kPairs = R"(
+trigger: g
+on: {webhook: {path: g, open: true}}
+dedupe: "${item.DEDUPE}"
+gather: {count: 2, by: "${item.BY}"}
+start: {machine: deploy, params: {items: "${items}"}}
+)";
+
+void DefinePairs(World& world, const std::string& dedupe, const std::string& by) {
+  std::string yaml = kPairs;
+  yaml.replace(yaml.find("DEDUPE"), 6, dedupe);
+  yaml.replace(yaml.find("BY"), 2, by);
+  DefineAll(world, yaml);
+}
+
+Occurrence MustRetry(World& world, const std::string& name, const std::string& id) {
+  auto retried = world.Do([&](Engine& e) { return e.triggers().Retry("ns", name, id); });
+  REQUIRE_MESSAGE(retried, (retried ? "" : retried.error().message));
+  return *retried;
+}
+
+TEST_CASE("a dead letter that failed before the launch goes through dedupe and gather") {
+  World world;
+  DefineAll(world, kBuild);
+  DefinePairs(world, "x", "x");
+  const std::string first = R"({"i":1,"k":"a"})";
+  CHECK(MustFire(world, "g", first).error.starts_with("dedupe: "));
+  CHECK(MustFire(world, "g", R"({"i":2,"k":"a"})").outcome == OccurrenceOutcome::kFailed);
+  CHECK(MustRetry(world, "g", "1").error.starts_with("dedupe: "));
+  DefinePairs(world, "i", "x");
+  CHECK(MustRetry(world, "g", "1").error.starts_with("gather.by: "));
+  CHECK(MustFire(world, "g", first).outcome == OccurrenceOutcome::kDuplicate);  // of the letter
+  SUBCASE("as it is") {}
+  SUBCASE("after a crash") { world.Crash(); }
+  DefinePairs(world, "i", "k");
+  CHECK(MustRetry(world, "g", "1").outcome == OccurrenceOutcome::kGathered);  // it is no duplicate
+  CHECK(ViewOf(world, "g").open_gatherings == 1);
+  CHECK(MustRetry(world, "g", "2").outcome == OccurrenceOutcome::kGathered);
+  CHECK(ViewOf(world, "g").open_gatherings == 0);
+  CHECK(ViewOf(world, "g").occurrences.failed == 0);
+  const auto all = OccurrencesOf(world, "g");
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].outcome == OccurrenceOutcome::kGathered);
+  CHECK(all[2].outcome == OccurrenceOutcome::kStarted);
+  CHECK(all[2].count == 2);
+  CHECK(ParamsOf(world, "g-3") == R"({"items":[{"i":1,"k":"a"},{"i":2,"k":"a"}]})");
+  CHECK_FALSE(world.Do([](Engine& e) { return e.triggers().Retry("ns", "g", "1"); }));
+}
+
+TEST_CASE("a dead letter whose text has come since is a duplicate") {
+  World world;
+  DefineAll(world, kBuild);
+  DefinePairs(world, "x", "k");
+  CHECK(MustFire(world, "g", R"({"i":1,"k":"a"})").outcome == OccurrenceOutcome::kFailed);
+  DefinePairs(world, "i", "k");
+  CHECK(MustFire(world, "g", R"({"i":1,"k":"a"})").outcome == OccurrenceOutcome::kGathered);
+  CHECK(MustRetry(world, "g", "1").outcome == OccurrenceOutcome::kDuplicate);
+  CHECK(ViewOf(world, "g").occurrences.failed == 0);
+  CHECK(ViewOf(world, "g").open_gatherings == 1);
+}
+
 TEST_CASE("while it is paused a gathering does not end") {
   World world;
   DefineAll(world, kBuild);
@@ -747,6 +808,7 @@ start: {machine: deploy}
   });
   REQUIRE_FALSE(taken);
   CHECK(taken.error().message.find("'a'") != std::string::npos);
+  CHECK(taken.error().reason == Reason::kBadMachine);
   auto receive = [&](const std::string& path) {
     return world.Do([&](Engine& e) { return e.triggers().Receive("ns", path, "{}"); });
   };

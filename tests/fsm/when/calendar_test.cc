@@ -219,7 +219,9 @@ std::string Barren(const Texts& written, std::string_view defined) {
 
 TEST_CASE("rules without a time in eight years are found") {
   CHECK(Barren({.cron = "@daily;0 0 30 2 *"}, "2026-11-01") ==
-        "cron[1]: it has no time in the 8 years from its definition, and none after\n");
+        "cron[1]: it has no time in the 8 years from its definition, and none in 100\n");
+  CHECK(Barren({.every = "100000 days", .from = "2026-01-01"}, "2026-11-01") ==
+        "every[0]: it has no time in the 8 years from its definition, and none in 100\n");
   CHECK(Barren({.cron = "0 0 * 2 FRI#5", .timezone = "UTC"}, "2026-11-01") ==
         "cron[0]: it has no time in the 8 years from its definition; its next one is "
         "2036-02-29T00:00:00+00:00\n");

@@ -345,6 +345,27 @@ TEST_CASE("a warning does not keep a machine from being defined") {
         "themselves");
 }
 
+TEST_CASE("a choice that is never taken is warned of") {
+  const auto warnings = [](const std::string& choices) {
+    const Parsed parsed =
+        ParseDefinitions("id: m\nnodes:\n  a: {start: true, transitions: {ok: [" + choices +
+                             "]}}\n  b: {final: true}\n",
+                         "f");
+    CHECK(parsed.ok());
+    std::string all;
+    for (const Diagnostic& one : parsed.diagnostics) all += Format(one) + "\n";
+    return all;
+  };
+  const std::string sometimes = "{if: {value: 1, equals: 1}, to: b}";
+  CHECK(warnings(sometimes + ", {to: b}") == "");
+  CHECK(warnings("{to: b}") == "");
+  CHECK(warnings("{to: b}, {to: a}, {to: b}") ==
+        "f:3:48: nodes.a.transitions.ok[1]: warning: this choice is never taken: the one before it "
+        "has no 'if'; add one there, or remove this\n");
+  CHECK(warnings("{to: b}, " + sometimes + ", {to: a}").find("ok[1]: warning") !=
+        std::string::npos);
+}
+
 TEST_CASE("columns count characters") {
   CHECK(Told("id: m\nnodes: {\"é\": {final: true}, a: {start: true, final: true, x: 1}}\n") ==
         "f:2:9: nodes.é: node name 'é' must start with a letter or digit\n"

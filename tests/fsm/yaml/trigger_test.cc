@@ -146,20 +146,24 @@ TEST_CASE("what is wrong with the rest is reported where it stands") {
   CheckWrong(On("{change: {}}", "\ndedupe: {for: 1h}"), "dedupe has no 'key'");
   CheckWrong(On("{change: {}}", "\ndedupe: {key: x, for: 31d}"), "expected at most 30d");
   CheckWrong(On("{change: {}}", "\ndedupe: \"${trigger.number}\""),
-             "of a trigger there are trigger.name, time and on here");
+             ": dedupe: ${trigger.number}: of a trigger there are trigger.name, time and on here");
   CheckWrong(On("{change: {}}", "\ngather: {}"), "nothing says when a gathering is complete");
   CheckWrong(On("{change: {}}", "\ngather: {all: true}"), "this trigger has one");
   CheckWrong(On(kTwo, "\ngather: {count: 1001}"), "a whole number from 1 to 1000");
   CheckWrong(On(kTwo, "\ngather: {all: true, by: \"${items[0]}\"}"), "only in what is started");
   CheckWrong(On("{change: {}}", "\nif: {value: \"${itm.x}\", equals: 1}"), "did you mean 'item'");
+  CheckWrong(On("{change: {}}", "\nif: {value: \"${itm.x}\", equals: 1}"),
+             ": if.value: ${itm.x}: there is no 'itm'");
   CheckWrong(On("{change: {}}", "\nif: {failed: x}"), "is for the steps of a plan");
+  CheckWrong(On("{change: {}}", "\nif: true"), "such as {value: \"${item.size}\", greater: 10}");
+  CheckWrong(On("{change: {}}", "\nif: {equals: 1}"), "{value: \"${item.size}\", greater: 10}");
   CheckWrong("trigger: t\non: {change: {}}\nstart: {machine: m, params: {a: \"${items}\"}}",
              "only with 'gather'");
   CheckWrong("trigger: t\non: {change: {}}\nstart: {machine: m, params: {a: \"${schedule.time}\"}}",
-             "there is no 'schedule'");
+             ": start.params.a: ${schedule.time}: there is no 'schedule'");
   CheckWrong("trigger: t\non: " + kTwo +
                  "\ngather: {all: true}\nstart: {machine: m, params: {a: \"${last.bb.x}\"}}",
-             "did you mean 'b'");
+             ": start.params.a: ${last.bb.x}: expected the name of a source behind 'last.'");
   CheckWrong(On("{change: {}}", "\noverlap: fail"), "overlap");
   CheckWrong("trigger: t\non: {change: {}}\nsend: {instance: i, transition: ok}\noverlap: skip",
              "'overlap'");

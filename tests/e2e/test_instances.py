@@ -111,6 +111,16 @@ def test_starting_a_machine_that_is_not_there_is_refused(space):
         space.start("job", version=9)
 
 
+def test_a_flow_has_no_version(space):
+    space.define(JOB)
+    flow = "[{step: a, action: x}]"
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "version", "flow"):
+        space.start("job", version=1, flow=flow)
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "version", "flow"):
+        space.start("", version=7, flow=flow)
+    assert space.get(space.start("job", flow=flow)).version == 0
+
+
 def test_an_older_version_may_be_started_under_continue(space):
     space.define(JOB)
     space.define(JOB + "description: new\n")

@@ -75,6 +75,18 @@ def test_params_that_are_no_json_object_are_refused(space, params):
     assert not space.instances().instances
 
 
+def test_numbers_of_any_size_are_taken_and_kept_as_they_are_written(space):
+    space.define(JOB)
+    params = '{"a": 1e400, "b": [-1E+999, ' + "7" * 400 + "]}"
+    id = space.start("job", params=params)
+    task = space.take("job")
+    assert task.instance_params == params and space.get(id).params == params
+    space.call("Transition", v1.TransitionRequest(
+        namespace=space.name, instance=id, claim=task.claim, transition="ok",
+        output='{"n": 1e400}'))
+    assert space.get(id).outputs["work"] == '{"n": 1e400}'
+
+
 SCHEMA = """\
 id: strict
 params:

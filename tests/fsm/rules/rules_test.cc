@@ -1212,6 +1212,19 @@ TEST_CASE("a cancelled instance tells why it was cancelled, not what went wrong 
   CHECK(world.instance.error == why);
 }
 
+TEST_CASE("an instance that is resumed after an upgrade tells no more of what had failed") {
+  World world;
+  world.Start();
+  REQUIRE(world.Report({.transition = "again", .error = "disk full"}));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
+  world.Do([&](Scene& scene) { rules::Upgrade(scene, world.machine, 2); });
+  CHECK(world.instance.state == InstanceState::kPaused);
+  CHECK(world.instance.error == "disk full");  // an operator may look still
+  REQUIRE(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
+  CHECK(world.instance.state == InstanceState::kRunning);
+  CHECK(world.instance.error.empty());
+}
+
 TEST_CASE("what was reported while a cancel waits is told with its end") {
   World world;
   world.Start();

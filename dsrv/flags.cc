@@ -98,16 +98,22 @@ Result<Ok> ReadFile(const std::string& path, CLI::App& app, std::vector<std::str
   text << file.rdbuf();
   std::vector<Diagnostic> diagnostics;
   for (const Setting& setting : ParseSettings(text.str(), path, &diagnostics)) {
-    CLI::Option* option =
-        setting.key == "config" ? nullptr : app.get_option_no_throw("--" + setting.key);
+    const auto wrong = [&](std::string why) {
+      diagnostics.push_back(
+          {true, path, setting.at.line, setting.at.column, setting.key, std::move(why)});
+    };
+    if (setting.key == "config" || setting.key == "help" || setting.key == "version") {
+      wrong("--" + setting.key + " is said on the command line only");
+      continue;
+    }
+    CLI::Option* option = app.get_option_no_throw("--" + setting.key);
     if (!option) {
       Nearest nearest(setting.key);
       for (const CLI::Option* known : app.get_options()) {
         if (!known->get_lnames().empty()) nearest.Try(known->get_lnames().front());
       }
-      diagnostics.push_back({true, path, setting.at.line, setting.at.column, setting.key,
-                             "there is no such setting" + nearest.Hint() +
-                                 "; the settings are the flags of dsrv --help"});
+      wrong("there is no such setting" + nearest.Hint() +
+            "; the settings are the flags of dsrv --help");
       continue;
     }
     if (option->count() == 0) args->push_back("--" + setting.key + "=" + setting.value);

@@ -200,14 +200,19 @@ std::vector<Compiled> CompileSources(const std::vector<Source>& sources, Timesta
   for (size_t i = 0; i < parsed.size(); ++i) {
     Reporter reporter(sources[i].name);
     std::vector<std::shared_ptr<const Machine>> compiled;
+    std::vector<PlanProblem> found;
+    ToldProblems told;
     for (const Machine& definition : parsed[i].definitions) {
       std::vector<PlanProblem> problems;
       compiled.push_back(CompileDefinition(definition, definitions, &problems));
       std::erase_if(problems, [&](const auto& one) { return definitions.Doubtful(one); });
-      for (const PlanProblem& problem : problems) {
-        Written written = PlaceOf(problem, *parsed[i].tree);
-        reporter.Error(written.at, std::move(written.path), problem.message);
-      }
+      for (const PlanProblem& problem : problems) told.Add(definition.id, problem);
+      std::ranges::move(problems, std::back_inserter(found));
+    }
+    for (const PlanProblem& problem : found) {
+      if (told.Again(problem)) continue;
+      Written written = PlaceOf(problem, *parsed[i].tree);
+      reporter.Error(written.at, std::move(written.path), problem.message);
     }
     CheckDocuments(parsed[i], definitions, now, &reporter);
     if (parsed[i].ok() && reporter.errors() == 0) Warn(parsed[i], definitions, &reporter);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "dcli/text/text.h"
+#include "fsm/base/json.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -111,7 +112,9 @@ void WriteYaml(const Json& value, size_t indent, std::string* out) {
 
 }  // namespace
 
-bool IsJson(std::string_view text) { return Json::accept(text); }
+bool IsJson(std::string_view text) {
+  return Json::accept(text) || Json::accept(json::Bounded(text));
+}
 
 bool IsJsonObject(std::string_view text) {
   const size_t first = text.find_first_not_of(" \t\r\n");
@@ -194,7 +197,7 @@ std::string Quoted(std::string_view text) {
 std::string Unquoted(std::string_view json) { return Json::parse(json).get<std::string>(); }
 
 std::string YamlOf(std::string_view json) {
-  const Json value = Json::parse(json);
+  const Json value = Json::parse(Json::accept(json) ? std::string(json) : json::Bounded(json));
   std::string yaml;
   WriteYaml(value, 0, &yaml);
   if (!yaml.ends_with('\n')) yaml += '\n';

@@ -4,12 +4,14 @@
 #include <utility>
 
 #include "dsrv/calls/own_names.h"
+#include "dsrv/engine/catalog.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/namespaces.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/package/archive_rules.h"
 #include "fsm/plan/library.h"
+#include "storage/rows/graph.h"
 
 namespace dfsmr {
 namespace {
@@ -240,6 +242,9 @@ Result<Ok> ImportFiles::TakeVersion(const rows::CarriedRow& row) {
   if (version->package.empty() && (version->candidate || version->retired)) {
     return bad("it is of no package");
   }
+  if (!version->graph.empty() && !rows::GraphIn(version->graph)) {
+    return bad("the graph that it was compiled to is damaged");
+  }
   if (!versions_.empty()) {
     const rows::MachineRow& last = versions_.back().row;
     if (std::pair(last.id, last.version) >= std::pair(version->id, version->version)) {
@@ -418,6 +423,8 @@ Result<Ok> ImportFiles::Compile(const std::shared_ptr<const DefinitionSet>& unde
         CompileDefinition(import->sources.machines[i], definitions, &problems));
   }
   for (Import::Version& one : import->versions) {
+    one.shown = ShownOf(one.row.id, one.row.graph);
+    if (one.shown) continue;
     std::vector<PlanProblem> problems;
     one.shown = CompileDefinition(one.machine, definitions, &problems);
   }

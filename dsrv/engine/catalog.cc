@@ -40,6 +40,19 @@ bool Fits(const Instance& instance, const Machine& machine) {
          std::ranges::all_of(instance.plan->shut, fits);
 }
 
+std::string GraphKept(const std::shared_ptr<const Machine>& shown) {
+  return shown && shown->graph ? rows::GraphRow(*shown->graph) : std::string();
+}
+
+std::shared_ptr<const Machine> ShownOf(const std::string& id, std::string_view graph) {
+  auto read = graph.empty() ? std::nullopt : rows::GraphIn(graph);
+  if (!read) return nullptr;
+  Machine named;
+  named.id = id;
+  return std::make_shared<const Machine>(
+      Assemble(std::make_shared<const PlanGraph>(*std::move(read)), std::move(named)));
+}
+
 Core CoreOf(const Machine& machine) {
   Core core{0xcbf29ce484222325ull, 0x9ae16a3b2f90404full};
   const auto take = [&core](std::string_view entry) {
@@ -324,7 +337,7 @@ std::shared_ptr<const DefinitionSet> Catalog::DefinitionsOf(const std::string& n
 void Catalog::CompileDefined() {
   for (auto& [key, machine] : machines_) {
     for (auto& [number, version] : machine->versions) {
-      if (!version.plan || number == 0) continue;
+      if (!version.plan || version.shown || number == 0) continue;
       std::vector<PlanProblem> problems;
       version.shown = CompileDefinition(
           version.definition->machine,

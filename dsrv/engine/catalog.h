@@ -28,6 +28,11 @@ Core CoreOf(const Machine& machine);
 // Whether both are of packages, and the same but for description and upgrade_strategy.
 bool SameButPrograms(const MachineVersion& one, const MachineVersion& other);
 
+// What is kept of a plan's nodes; empty: of a plain machine nothing is. And back; null: nothing is
+// kept, or it is damaged.
+std::string GraphKept(const std::shared_ptr<const Machine>& shown);
+std::shared_ptr<const Machine> ShownOf(const std::string& id, std::string_view graph);
+
 // Whether an instance of a plan stands only where its graph has nodes.
 bool Fits(const Instance& instance, const Machine& machine);
 
@@ -70,7 +75,8 @@ class Catalog {
   PackageVersionPtr OwnerOf(const std::string& ns, const std::string& id) const;
   // Its package no longer has it: starts from outside are refused.
   void Retire(MachineState& machine);
-  // At start, when all versions are added: compiles the plans under the present definitions.
+  // At start, when all versions are added: compiles those plans that were stored without what they
+  // had been compiled to, under the present definitions.
   void CompileDefined();
   // The present definitions. Each definition that is added makes another set.
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);

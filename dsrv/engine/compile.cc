@@ -45,6 +45,11 @@ Compiled CompileAll(std::shared_ptr<const DefinitionSet> under, const Sources& s
     }
     if (too_large) break;
   }
+  ToldProblems told;
+  for (const auto& [definition, problem] : compiled.problems) {
+    told.Add(machines[definition].id, problem);
+  }
+  std::erase_if(compiled.problems, [&](const auto& one) { return told.Again(one.problem); });
   std::vector<DefineProblem> warnings;
   for (size_t i = 0; i < sources.documents.size(); ++i) {
     std::vector<PlanProblem> found;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fsm/base/json.h"
+#include "fsm/base/names.h"
 #include "fsm/base/template.h"
 #include "fsm/plan/graph.h"
 
@@ -55,8 +56,8 @@ Result<LimitAsks> LimitAskers::Filled(const LimitAsks& asks, const Fill& fill) c
   for (const LimitAsk& ask : asks) {
     const std::string what = ask.singleton ? "singleton: " : "limit: ";
     auto key = fill(ask.key);
-    // A document that was stored before built-in keys were refused goes on.
-    const bool stored = BuiltInOf(ask.key) != BuiltIn::kNone;
+    // A document that was stored before such keys were refused goes on.
+    const bool stored = BuiltInOf(ask.key) != BuiltIn::kNone || ReservedName(ask.key);
     const auto problem = !key     ? std::optional(key.error().message)
                          : stored ? LimitKeyProblem(*key)
                                   : WrittenKeyProblem(*key);

@@ -432,6 +432,7 @@ void Packages::AddVersion(MachineVersion version, std::shared_ptr<const Machine>
     row.candidate = definition->candidate;
     event.package = Event::Package{package->package, package->version, package->digest};
   }
+  row.graph = GraphKept(shown);
   rows::PutMachine(below_.turn.writer(), row);
   VersionState& added = below_.catalog.Add(definition, std::move(shown));
   below_.statistics.Record(&event, nullptr);
@@ -442,11 +443,13 @@ void Packages::AddVersion(MachineVersion version, std::shared_ptr<const Machine>
 }
 
 void Packages::RetireMachine(MachineState& machine, const PackageVersion& package) {
-  const MachineVersion& definition = *machine.versions.at(machine.current).definition;
-  rows::PutMachine(below_.turn.writer(),
-                   {definition.ns, definition.machine.id, definition.version,
-                    definition.machine.source, definition.define_time, package.package,
-                    definition.package->version, definition.candidate, /*retired=*/true});
+  const VersionState& state = machine.versions.at(machine.current);
+  const MachineVersion& definition = *state.definition;
+  rows::PutMachine(
+      below_.turn.writer(),
+      {definition.ns, definition.machine.id, definition.version, definition.machine.source,
+       definition.define_time, package.package, definition.package->version, definition.candidate,
+       /*retired=*/true, GraphKept(state.plan ? state.shown : nullptr)});
   below_.catalog.Retire(machine);
   Event event;
   event.kind = ChangeKind::kRetired;

@@ -91,8 +91,15 @@ Result<Ok> Engine::LoadMachines() {
       if (version.package && own) own(*version.package, &version.machine);
       version.core = CoreOf(version.machine);
     }
-    VersionState& added =
-        parts_->catalog.Add(std::make_shared<const MachineVersion>(std::move(version)), nullptr);
+    auto shown = ShownOf(row.id, row.graph);
+    if (!shown && !row.graph.empty()) {
+      outcome = Error{Code::kDataLoss, Reason::kStoreFailed,
+                      "the store holds a damaged graph of version " + std::to_string(row.version) +
+                          " of plan '" + row.id + "'"};
+      return;
+    }
+    VersionState& added = parts_->catalog.Add(
+        std::make_shared<const MachineVersion>(std::move(version)), std::move(shown));
     if (row.retired) parts_->catalog.Retire(*added.machine);
   });
   if (!scanned || !outcome) return scanned ? outcome : scanned;

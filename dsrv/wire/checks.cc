@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 
@@ -19,6 +20,7 @@ class JsonGuard : public nlohmann::json::json_sax_t {
   bool object() const { return object_; }
   bool too_deep() const { return too_deep_; }
   const std::string& problem() const { return problem_; }
+  bool beyond_double() const { return beyond_double_; }
 
   bool null() override { return Scalar(); }
   bool boolean(bool) override { return Scalar(); }
@@ -34,6 +36,8 @@ class JsonGuard : public nlohmann::json::json_sax_t {
   bool end_array() override { return Close(); }
   bool parse_error(size_t, const std::string&, const nlohmann::json::exception& error) override {
     problem_ = error.what();
+    constexpr int kNumberOverflow = 406;  // in the parser's list of errors
+    beyond_double_ = error.id == kNumberOverflow;
     return false;
   }
 
@@ -51,8 +55,17 @@ class JsonGuard : public nlohmann::json::json_sax_t {
   size_t depth_ = 0;
   bool object_ = false;
   bool too_deep_ = false;
+  bool beyond_double_ = false;
   std::string problem_;
 };
+
+// Whether it is JSON. A number that no double holds is as good as any other.
+bool Follow(const std::string& text, JsonGuard* guard) {
+  if (nlohmann::json::sax_parse(text, guard)) return true;
+  if (!guard->beyond_double()) return false;
+  *guard = JsonGuard();
+  return nlohmann::json::sax_parse(json::Bounded(text), guard);
+}
 
 }  // namespace
 
@@ -90,7 +103,7 @@ Result<Duration> ToDuration(std::string_view what, const google::protobuf::Durat
 Result<Ok> CheckAnyJson(std::string_view what, const std::string& text, bool object) {
   if (text.size() > limits::kJson) return TooLarge(what, text.size(), limits::kJson);
   JsonGuard guard;
-  const bool whole = nlohmann::json::sax_parse(text, &guard);
+  const bool whole = Follow(text, &guard);
   if (guard.too_deep()) {
     return Error{
         Code::kInvalidArgument, Reason::kTooLarge,

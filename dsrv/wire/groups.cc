@@ -27,6 +27,10 @@ Result<GroupId> IdOf(const Request& request) {
 }  // namespace
 
 Result<Ok> CheckGroup(const std::string& name) {
+  if (ReservedName(name)) {
+    return Bad("group " + Quoted(name) + " begins with " + std::string(kSystemPrefix) +
+               ", which is reserved: choose another name");
+  }
   if (ValidInstanceId(name)) return Ok{};
   return Bad("group " + Quoted(name) +
              " is not a name of a group: 1 to 256 printable ASCII characters without spaces");

@@ -72,6 +72,8 @@ Result<Ok> CheckLimitKey(const std::string& key) {
 Result<LimitChange> ToLimitChange(const v1::SetLimitRequest& request) {
   auto key = CheckLimitKey(request.key());
   if (!key) return key.error();
+  const bool fresh = !request.reset();
+  if (fresh && ReservedName(request.key())) return Bad(*WrittenKeyProblem(request.key()));
   LimitChange change;
   if (request.has_max()) change.max = request.max();
   change.no_max = request.no_max();

@@ -52,6 +52,10 @@ Result<Ok> FillSubject(const v1::StartRequest& request, StartArgs* args) {
   if (!request.flow().empty()) {
     auto flow = ToFlow(request.flow());
     if (!flow) return flow.error();
+    if (request.version() != 0) {
+      return Bad("'version' is that of what is defined, and 'flow' is planned as it stands: give "
+                 "one of them");
+    }
     args->flow = *std::move(flow);
     args->spec.flow = request.flow();
   }

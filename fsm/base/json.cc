@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <vector>
@@ -400,6 +402,54 @@ int CompareNumbers(std::string_view a, std::string_view b) {
   if (sign(one) == 0) return 0;
   if (whole(one) != whole(other)) return whole(one) < whole(other) ? -sign(one) : sign(one);
   return sign(one) * one.digits.compare(other.digits);
+}
+
+namespace {
+
+size_t SkipDigits(std::string_view text, size_t i) {
+  while (i < text.size() && text[i] >= '0' && text[i] <= '9') ++i;
+  return i;
+}
+
+// As JSON writes numbers: no plus in front, no zero in front of others, digits around a point.
+bool IsNumber(std::string_view text) {
+  size_t i = text.starts_with('-') ? 1 : 0;
+  const size_t whole = i;
+  i = SkipDigits(text, i);
+  if (i == whole || (text[whole] == '0' && i > whole + 1)) return false;
+  if (i < text.size() && text[i] == '.') {
+    const size_t fraction = i + 1;
+    i = SkipDigits(text, fraction);
+    if (i == fraction) return false;
+  }
+  if (i == text.size()) return true;
+  if (text[i] != 'e' && text[i] != 'E') return false;
+  ++i;
+  if (i < text.size() && (text[i] == '+' || text[i] == '-')) ++i;
+  return i < text.size() && SkipDigits(text, i) == text.size();
+}
+
+}  // namespace
+
+std::string Bounded(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size();) {
+    size_t end = i + 1;
+    if (text[i] == '"') {
+      end = StringEnd(text, i);
+    } else {
+      while (!EndsScalar(text[i]) && end < text.size() && !EndsScalar(text[end])) ++end;
+    }
+    const std::string part(text.substr(i, end - i));
+    if (IsNumber(part) && std::isinf(std::strtod(part.c_str(), nullptr))) {
+      out += part.starts_with('-') ? "-1.7976931348623157e308" : "1.7976931348623157e308";
+    } else {
+      out += part;
+    }
+    i = end;
+  }
+  return out;
 }
 
 std::string Merge(std::string_view object, std::string_view changes) {

@@ -43,6 +43,10 @@ bool Same(std::string_view a, std::string_view b);
 // Below, at or above zero as number a is less than, equal to or greater than b, to the last digit.
 int CompareNumbers(std::string_view a, std::string_view b);
 
+// The text with the largest double in place of each number that is beyond it, for parsers that
+// refuse such numbers. Text that is not JSON stays so.
+std::string Bounded(std::string_view text);
+
 // `object` with the members of `changes` in place of its own of the same names; the others keep
 // their text and order, new ones come last.
 std::string Merge(std::string_view object, std::string_view changes);

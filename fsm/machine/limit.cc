@@ -44,6 +44,10 @@ BuiltIn BuiltInOf(std::string_view key) {
 
 std::optional<std::string> WrittenKeyProblem(std::string_view key) {
   if (auto problem = LimitKeyProblem(key)) return problem;
+  if (ReservedName(key)) {
+    return "the key " + Quoted(key) + " begins with " + std::string(kSystemPrefix) +
+           ", which is reserved: choose another key";
+  }
   const BuiltIn kind = BuiltInOf(key);
   if (kind == BuiltIn::kNone) return std::nullopt;
   const std::string prefix(kBuiltIns[static_cast<size_t>(kind) - 1]);

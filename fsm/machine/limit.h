@@ -77,7 +77,7 @@ enum class BuiltIn : uint8_t {
 // "queue:mail" is kQueue.
 BuiltIn BuiltInOf(std::string_view key);
 // What is wrong with a key that a document asks for, or with the begin of its template: as above,
-// or it is a built-in one.
+// or it is reserved or a built-in one.
 std::optional<std::string> WrittenKeyProblem(std::string_view key);
 
 }  // namespace dfsmr

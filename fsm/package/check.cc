@@ -1,6 +1,7 @@
 #include "fsm/package/check.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -137,11 +138,16 @@ class Checker {
     all.Index();
     for (PackageSource& source : package_.sources) {
       Reporter& reporter = ReporterOf(source);
+      std::vector<PlanProblem> found;
+      ToldProblems told;
       for (const Machine& one : source.parsed.definitions) {
         std::vector<PlanProblem> problems;
         source.compiled.push_back(CompileDefinition(one, all, &problems));
-        Report(source, problems, &reporter);
+        for (const PlanProblem& problem : problems) told.Add(one.id, problem);
+        std::ranges::move(problems, std::back_inserter(found));
       }
+      std::erase_if(found, [&](const PlanProblem& problem) { return told.Again(problem); });
+      Report(source, found, &reporter);
       for (const Document& one : source.parsed.documents) {
         std::vector<PlanProblem> problems;
         CheckDocument(one, all, now_, &problems);

@@ -22,6 +22,9 @@ void ProblemList::Add(const Where& where, PlanProblem problem) {
   }
   if (where.body && where.body->site) {
     problem.written = *where.body->site;
+    if (!where.body->plan.empty()) {
+      problem.inner = ProblemKey(where.body->plan, path, prefix + problem.message);
+    }
     prefix += where.body->title + ", " + path + ": ";
     problem.reference.clear();  // it stands in that plan
   } else {

@@ -101,6 +101,14 @@ std::vector<const ActionSource*> Definitions::SubscribersOf(std::string_view act
   return it == subscribers_.end() ? std::vector<const ActionSource*>() : it->second;
 }
 
+void ToldProblems::Add(const std::string& id, const PlanProblem& problem) {
+  if (problem.inner.empty()) told_.insert(ProblemKey(id, problem.written.path, problem.message));
+}
+
+bool ToldProblems::Again(const PlanProblem& problem) const {
+  return !problem.inner.empty() && told_.contains(problem.inner);
+}
+
 std::shared_ptr<const Machine> CompileDefinition(const Machine& machine, const Library& library,
                                                  std::vector<PlanProblem>* problems) {
   if (machine.IsPlain()) return nullptr;

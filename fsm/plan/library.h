@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -41,6 +42,18 @@ class Definitions : public Library {
   FindVersion find_version_;
   std::vector<std::string> unsound_;
   std::map<std::string, std::vector<const ActionSource*>, std::less<>> subscribers_;
+};
+
+// The problems of the definitions of one source. What is wrong in a plan is found again in each
+// plan that holds it, and is to be told once.
+class ToldProblems {
+ public:
+  void Add(const std::string& id, const PlanProblem& problem);  // of the definition `id`
+  // Whether a plan that it holds has the same problem by itself.
+  bool Again(const PlanProblem& problem) const;
+
+ private:
+  std::set<std::string> told_;
 };
 
 // Warns of each step of a plan whose action has no document: that is legal, and the step has the

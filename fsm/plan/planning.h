@@ -36,7 +36,16 @@ struct PlanProblem {
   std::string reference;
   bool too_large = false;  // compiling the rest of its source would take as long again
   bool warning = false;    // the definition may be used all the same
+  // The ProblemKey that the same problem has in the plan in which it stands, when that is one that
+  // this plan holds; empty: it stands in this one.
+  std::string inner;
 };
+
+// A problem of a plan by itself: where it stands in it, and what it says.
+inline std::string ProblemKey(std::string_view plan, std::string_view path,
+                              std::string_view message) {
+  return std::string(plan) + '\n' + std::string(path) + '\n' + std::string(message);
+}
 
 // The flows that planner steps have reported so far, by their paths.
 using PlannedFlows = std::map<std::string, std::shared_ptr<const PlanSource>, std::less<>>;

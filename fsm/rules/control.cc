@@ -42,6 +42,11 @@ Result<std::vector<uint64_t>> Chosen(Scene& scene, const std::string& node) {
   return VisitsWith(instance, [index](const Token& token) { return token.node == index; });
 }
 
+bool HoldsAny(const Instance& instance) {
+  return std::ranges::any_of(
+      instance.tokens, [](const Token& token) { return token.state == TokenState::kHeld; });
+}
+
 }  // namespace
 
 Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
@@ -75,8 +80,8 @@ Result<Ok> Resume(Scene& scene, const std::string& node, bool force) {
   if (failed) reasons.Add(Wait::kStuck);
   /*mutant planted-03*/ if (!reasons.empty())
     GoOnInTurn(scene, reasons); /*end*/
-  // It is planned anew: what had failed is gone.
-  if (instance.plan && instance.tokens.empty()) instance.error.clear();
+  // It is planned anew, or stands elsewhere since an upgrade: what had failed is gone.
+  if (held && node.empty() && !HoldsAny(instance)) instance.error.clear();
   Event& event = Emit(scene, ChangeKind::kResumed);
   event.node = node.empty() ? Where(scene) : node;
   event.visit = VisitOf(scene);
@@ -116,6 +121,7 @@ Result<Ok> Cancel(Scene& scene, CancelMode mode) {
   if (!instance.Cancelling()) {
     instance.cancel_time = scene.now;
     instance.with_parent = false;
+    if (!HoldsAny(instance)) instance.error.clear();  // of what it has gone on from
   }
   instance.cancel = std::max({instance.cancel, mode, CancelMode::kCancel});
   if (!scene.reason.empty()) {

@@ -144,7 +144,8 @@ void StopCancelled(Scene& scene) {
   event.prev_node = Where(scene);
   event.node = kCancelledNode;
   event.visit = VisitOf(scene);
-  event.note = scene.instance.cancel_reason ? *scene.instance.cancel_reason : scene.instance.error;
+  if (scene.instance.cancel_reason) scene.instance.error = *scene.instance.cancel_reason;
+  event.note = scene.instance.error;
   StopResumable(scene, InstanceResult::kCancelled, kCancelledIndex, scene.instance.last_visit);
 }
 

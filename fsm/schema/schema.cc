@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/schema/prepared.h"
 
@@ -38,6 +39,7 @@ size_t DepthOf(std::string_view json) {
 std::optional<Json> Parse(std::string_view text) {
   if (DepthOf(text) > limits::kJsonDepth) return std::nullopt;
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) json = Json::parse(json::Bounded(text), nullptr, false);
   if (json.is_discarded()) return std::nullopt;
   return json;
 }

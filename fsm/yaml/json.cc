@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/yaml/tree.h"
 
@@ -142,7 +143,7 @@ std::string JsonText(const YamlNode& node) {
 // YAML has no surrogate pairs: two escapes that form one become the character itself.
 std::string YamlOfJson(std::string_view text) {
   if (text.size() > limits::kSource || text.find("\\u") == std::string_view::npos ||
-      !nlohmann::json::accept(text)) {
+      (!nlohmann::json::accept(text) && !nlohmann::json::accept(json::Bounded(text)))) {
     return std::string(text);
   }
   std::string out;

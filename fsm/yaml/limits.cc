@@ -141,7 +141,7 @@ void ReadAsk(const Field& field, LimitAsker asker, LimitAsk* to) {
 
 std::optional<std::string> BuiltInKeyProblem(const Field& field, std::string_view key) {
   const bool accepted = field.reporter->origin() == TextOrigin::kStored;
-  if (accepted || BuiltInOf(key) == BuiltIn::kNone) return std::nullopt;
+  if (accepted || (BuiltInOf(key) == BuiltIn::kNone && !ReservedName(key))) return std::nullopt;
   return WrittenKeyProblem(key);
 }
 

@@ -27,6 +27,8 @@ bool IsNullText(std::string_view text) {
   return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
 }
 
+constexpr std::string_view kTabMessage = "illegal tab when looking for indentation";
+
 // Explains the parser's terse messages for the most common mistakes.
 std::string Explain(std::string_view message) {
   struct Case {
@@ -43,7 +45,7 @@ std::string Explain(std::string_view message) {
       {"end of sequence flow not found", "a '[' is not closed by ']', or a ',' is missing"},
       {"illegal EOF in scalar", "a quote is not closed"},
       {"unknown token", "text cannot start with this character; quote it"},
-      {"illegal tab when looking for indentation", "a tab in the indentation; use spaces"},
+      {kTabMessage, "a tab in the indentation; use spaces"},
       {"the referenced anchor is not defined", "the alias refers to an anchor that is not there"},
       {"illegal flow end", "a '}' or ']' that closes nothing"},
       {"illegal block entry", "a '-' where no list can start; check the indentation"},
@@ -94,6 +96,14 @@ bool HasContent(std::string_view document) {
   return false;
 }
 
+// Whether a tab indents the line of this place. In front of a document's first key the parser takes
+// it for the space between words.
+bool AfterTab(std::string_view text, size_t offset) {
+  const size_t break_at = offset == 0 ? text.npos : text.rfind('\n', offset - 1);
+  const std::string_view line = text.substr(break_at == text.npos ? 0 : break_at + 1);
+  return line.substr(0, line.find_first_not_of(" \t")).find('\t') != line.npos;
+}
+
 const YamlNode* ReadDocument(std::string_view text, Segment segment, Lines* lines, YamlTree* tree,
                              Extent* total, Reporter* reporter) {
   TreeBuilder builder(text, segment, lines, tree, total, reporter);
@@ -115,8 +125,11 @@ const YamlNode* ReadDocument(std::string_view text, Segment segment, Lines* line
     // An error at the end of the document comes from something that was not closed: show its start.
     bool at_end = offset >= segment.end || IsBlank(text.substr(offset, segment.end - offset));
     const bool reference = offset > 0 && text.substr(offset - 1).starts_with("${");
+    const bool first_key = builder.Path().empty() && e.msg.starts_with("illegal map value");
+    const bool tab = first_key && AfterTab(text, offset);
     reporter->Error(at_end ? builder.LastOpened(at) : at, builder.Path(),
-                    reference ? "not YAML: quote text that holds '${'" : Explain(e.msg));
+                    reference ? "not YAML: quote text that holds '${'"
+                              : Explain(tab ? kTabMessage : std::string_view(e.msg)));
   } catch (const std::exception& e) {
     reporter->Error(lines->At(segment.begin), builder.Path(), Explain(e.what()));
   }

@@ -209,6 +209,7 @@ Result<MachineRow> VersionIn(std::string_view ns, const CarriedRow& row) {
   out.package_version = in.package_version();
   out.candidate = in.candidate();
   out.retired = in.retired();
+  out.graph = in.graph();
   return out;
 }
 

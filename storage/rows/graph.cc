@@ -334,12 +334,17 @@ Result<std::optional<std::string>> GetGraphRow(const Reader& reader, const Insta
 }
 
 Result<PlanGraph> GetGraph(const Reader& reader, const Instance& instance) {
-  const std::string key = GraphKey(reader.partition, instance);
   auto value = GetGraphRow(reader, instance);
   if (!value) return value.error();
+  auto graph = *value ? GraphIn(**value) : std::nullopt;
+  if (!graph) return Corrupt("plan's graph", GraphKey(reader.partition, instance));
+  return *std::move(graph);
+}
+
+std::optional<PlanGraph> GraphIn(std::string_view row) {
   google::protobuf::Arena arena;
   record::Graph& in = *google::protobuf::Arena::CreateMessage<record::Graph>(&arena);
-  if (!*value || !in.ParseFromString(**value)) return Corrupt("plan's graph", key);
+  if (!in.ParseFromArray(row.data(), static_cast<int>(row.size()))) return std::nullopt;
   PlanGraph graph;
   graph.planning = in.planning();
   for (const auto& action : in.works()) graph.actions.push_back(Decode(action));
@@ -362,7 +367,7 @@ Result<PlanGraph> GetGraph(const Reader& reader, const Instance& instance) {
   for (const auto& [step, decision] : in.ifs()) graph.ifs[step] = Decode(decision);
   graph.agents.insert(in.agents().begin(), in.agents().end());
   for (const auto& section : in.sections()) graph.sections.push_back(Decode(section));
-  if (!Sound(graph)) return Corrupt("plan's graph", key);
+  if (!Sound(graph)) return std::nullopt;
   return graph;
 }
 

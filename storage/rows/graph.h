@@ -14,5 +14,7 @@ void PutGraph(const Writer& writer, const Instance& instance, std::string row);
 Result<std::optional<std::string>> GetGraphRow(const Reader& reader, const Instance& instance);
 // The graph that instance.plan names. kDataLoss when it is missing or damaged.
 Result<PlanGraph> GetGraph(const Reader& reader, const Instance& instance);
+// The graph of a row; nullopt: it is damaged.
+std::optional<PlanGraph> GraphIn(std::string_view row);
 
 }  // namespace dfsmr::rows

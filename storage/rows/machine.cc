@@ -12,6 +12,7 @@ void PutMachine(const Writer& writer, const MachineRow& row) {
   out.set_package_version(row.package_version);
   out.set_candidate(row.candidate);
   out.set_retired(row.retired);
+  out.set_graph(row.graph);
   writer.batch.Put(Key(writer.partition, kMachine).Text(row.ns).Text(row.id).Version(row.version),
                    out.SerializeAsString());
 }
@@ -35,6 +36,7 @@ static Result<Ok> ScanFrom(const Reader& reader, const std::string& begin,
                    row.package_version = in.package_version();
                    row.candidate = in.candidate();
                    row.retired = in.retired();
+                   row.graph = std::move(*in.mutable_graph());
                    visit(std::move(row));
                    return true;
                  });

@@ -19,6 +19,7 @@ struct MachineRow {
   std::string package_version = {};
   bool candidate = false;  // it never was the active one, and no strategy was applied
   bool retired = false;    // it was the active one when its package no longer had it
+  std::string graph = {};  // of a plan: the GraphRow of what it was compiled to; may be empty
 };
 void PutMachine(const Writer& writer, const MachineRow& row);
 Result<Ok> ScanMachines(const Reader& reader, const std::function<void(MachineRow)>& visit);

@@ -140,6 +140,10 @@ class Verifier {
 
   void CompileAll(const CompileSource& compile) {
     auto scanned = ScanMachines(reader_, [&](const MachineRow& row) {
+      if (!row.graph.empty() && !GraphIn(row.graph)) {
+        Problem("version " + std::to_string(row.version) + " of plan '" + row.id +
+                "' of namespace '" + row.ns + "': the graph that it was compiled to is damaged");
+      }
       auto machine = compile(row.source);
       if (machine) {
         machines_[{row.ns, row.id, row.version}] =

@@ -340,3 +340,5 @@ def test_an_error_of_before_does_not_hide_the_reason_of_a_cancel(space):
     space.report(space.take("pair"), error="the disk is slow")
     space.cancel(id, reason="not wanted any more")
     assert note_of(space, id, "CANCELLED") == "not wanted any more"
+    assert note_of(space, id, "FINISHED") == "CANCELLED: not wanted any more"
+    assert space.get(id).error == "not wanted any more"

@@ -349,6 +349,7 @@ def test_start_starts_an_instance(dcli, space):
 @pytest.mark.parametrize("arguments, params", [
     (["url=http://x?a=b"], {"url": "http://x?a=b"}),
     (["n=5"], {"n": "5"}),
+    (["n:=1e400"], {"n": float("inf")}),  # as Python reads it
     (["n:=5", "l:=[1, 2]", "o:={\"x\":null}", "b:=true"],
      {"n": 5, "l": [1, 2], "o": {"x": None}, "b": True}),
     (["--params", '{"a": 1, "b": 2}'], {"a": 1, "b": 2}),

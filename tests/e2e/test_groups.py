@@ -62,6 +62,13 @@ def finished(space, name="g"):
 # Members -----------------------------------------------------------------------------------------
 
 
+def test_names_of_groups_that_are_reserved_are_refused(space, groups):
+    for group in ("dfsmr.", "dfsmr.g"):
+        with refused("INVALID_ARGUMENT", "BAD_REQUEST", "reserved"):
+            space.start("job", group=group)
+    assert space.begin("job", "a", group="dfsmr/g").instance.group == "dfsmr/g"
+
+
 def test_the_first_member_makes_the_group(space, groups):
     with refused("NOT_FOUND", "NO_SUCH_GROUP"):
         groups.get()

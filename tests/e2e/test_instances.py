@@ -75,6 +75,18 @@ def test_params_that_are_no_json_object_are_refused(space, params):
     assert not space.instances().instances
 
 
+def test_numbers_of_any_size_are_taken_and_kept_as_they_are_written(space):
+    space.define(JOB)
+    params = '{"a": 1e400, "b": [-1E+999, ' + "7" * 400 + "]}"
+    id = space.start("job", params=params)
+    task = space.take("job")
+    assert task.instance_params == params and space.get(id).params == params
+    space.call("Transition", v1.TransitionRequest(
+        namespace=space.name, instance=id, claim=task.claim, transition="ok",
+        output='{"n": 1e400}'))
+    assert space.get(id).outputs["work"] == '{"n": 1e400}'
+
+
 SCHEMA = """\
 id: strict
 params:
@@ -109,6 +121,16 @@ def test_starting_a_machine_that_is_not_there_is_refused(space):
     space.define(JOB)
     with refused("NOT_FOUND", "NO_SUCH_MACHINE", "job", "9"):
         space.start("job", version=9)
+
+
+def test_a_flow_has_no_version(space):
+    space.define(JOB)
+    flow = "[{step: a, action: x}]"
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "version", "flow"):
+        space.start("job", version=1, flow=flow)
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "version", "flow"):
+        space.start("", version=7, flow=flow)
+    assert space.get(space.start("job", flow=flow)).version == 0
 
 
 def test_an_older_version_may_be_started_under_continue(space):

@@ -130,6 +130,20 @@ def test_a_map_says_how_many(space, limits):
     assert not limit.HasField("rate") and not limit.document
 
 
+def test_reserved_keys_are_refused(space, limits):
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "dfsmr.k", "reserved"):
+        limits.set("dfsmr.k", max=1)
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE", "dfsmr.k", "reserved"):
+        space.define(job("dfsmr.k"))
+    space.define(job("\"${params.k}\""))
+    try:
+        space.start("job", "a", params={"k": "dfsmr.k"})
+    except grpc.RpcError as error:
+        assert "reserved" in error.details()
+    else:
+        assert "reserved" in space.ends("a", "ERROR").error
+
+
 def test_zero_lets_nobody_in(space, limits):
     space.define(job("{key: k, max: 0}"))
     start_all(space, "a")

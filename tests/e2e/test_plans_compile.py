@@ -779,3 +779,16 @@ def test_what_only_planning_can_know_is_taken_at_define_and_stops_the_instance(s
         assert (state(instance), result(instance)) == ("STOPPED", "ERROR"), json.dumps(params)
         assert word in instance.error, instance.error
         assert space.ready() == []
+
+
+def test_a_mistake_in_a_plan_is_told_once_in_a_source_that_holds_it_twice(space):
+    source = """\
+plan: p
+flow: [{step: n, plan: q}, {step: m, plan: q}]
+---
+plan: q
+flow: [{step: a, action: x, input: {v: "${nope.output}"}}]
+"""
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE", "nope") as caught:
+        space.define(source)
+    assert only(caught[0].diagnostics).line == 5

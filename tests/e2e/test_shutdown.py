@@ -202,6 +202,16 @@ def test_every_flag_is_also_a_key_of_the_configuration(tmp_path):
         process.kill()
 
 
+@pytest.mark.parametrize("setting", ["config: other.yaml", "help: true", "version: true"])
+def test_what_only_the_command_line_takes_is_refused_in_the_configuration(setting, tmp_path):
+    config = tmp_path / "dsrv.yaml"
+    config.write_text(f"grace: 1s\n{setting}\n")
+    ended = dsrv("--data", tmp_path / "data", "--config", config)
+    key = setting.split(":")[0]
+    assert ended.returncode != 0 and ended.stdout == ""
+    assert f"{config}:2:1: {key}: --{key} is said on the command line only" in ended.stderr
+
+
 def test_it_logs_to_standard_error(tmp_path):
     port = free_port()
     process = subprocess.Popen(

@@ -6,6 +6,8 @@ namespace dfsmr::cli {
 
 TEST_CASE("only one whole JSON object is an object") {
   CHECK(IsJsonObject("{}"));
+  CHECK(IsJsonObject(R"({"a": [1e400, -1e999]})"));
+  CHECK_FALSE(IsJsonObject(R"({"a": 01e400})"));
   CHECK(IsJsonObject(" {\"a\": 1}\n"));
   for (const char* text : {"", "[]", "1", "\"{}\"", "{", "{} {}", "{a: 1}", "{\"a\": 1,}"}) {
     CAPTURE(text);

@@ -163,6 +163,34 @@ flow: {for_each: [1, 2, 3], as: n, do: {step: a, action: x}}
   Healthy(world);
 }
 
+TEST_CASE("GetMachine shows what a plan was compiled to when it was defined, over a restart") {
+  World world;
+  world.Define(R"(
+plan: q
+flow: [{step: old, action: x}]
+---
+plan: p
+flow: [{step: n, plan: q}]
+)");
+  world.Start("p");
+  world.Define("plan: q\nflow: [{step: new, action: x}]\n");
+  SUBCASE("where it would be compiled to something else now") {}
+  SUBCASE("where it would not compile any more") {
+    world.Define("id: q\nnodes: {a: {start: true, final: true}}\n");
+  }
+  for (int i = 0; i < 3; ++i) {
+    const MachineView view = world.Machine("p");
+    const NodeIndex at = view.machine->Find("n.old");
+    REQUIRE(at != kNoNode);
+    CHECK(view.machine->Find("n.new") == kNoNode);
+    CHECK(view.nodes[at].ready == 1);
+    world.Restart();
+  }
+  Ok(world, "n.old");
+  CHECK(Ended(world, "i") == "STOPPED SUCCESS");
+  Healthy(world);
+}
+
 // Children ---------------------------------------------------------------------------------------
 
 constexpr std::string_view kSpawns = R"(

@@ -105,6 +105,19 @@ TEST_CASE("merging puts changes in place, and new members last") {
   CHECK(Merge("null", R"({"a": 1})") == R"({"a":1})");
 }
 
+TEST_CASE("numbers beyond a double are bounded, and nothing else is touched") {
+  const std::string most = "1.7976931348623157e308";
+  CHECK(Bounded("1e400") == most);
+  CHECK(Bounded("-1E+999") == "-" + most);
+  CHECK(Bounded(std::string(400, '7')) == most);
+  CHECK(Bounded(R"({"1e400": [1e400 ,-2.5e309]})") ==
+        R"({"1e400": [)" + most + " ,-" + most + "]}");
+  for (const char* same : {"1e308", "1e-400", "0", R"(["\"1e400"])", "{", "", "\"1e400", "01e400",
+                           "+1e400", "1.e400", ".5e400", "1e400x", "1e", "inf", "-", "1e4 00"}) {
+    CHECK(Bounded(same) == same);
+  }
+}
+
 TEST_CASE("deep and malformed text does no harm") {
   std::string deep(200'000, '[');
   CHECK(Items(deep).size() == 1);

@@ -59,6 +59,28 @@ TEST_CASE("a problem that may be due to a document that cannot be read is doubtf
   }
 }
 
+TEST_CASE("a problem of a plan is told once, however many plans hold it") {
+  const std::string wrong = "plan: q\nflow: [{step: a, action: x, input: {v: '${t.output}'}}]\n";
+  const std::string holders =
+      "---\nplan: p\nflow: [{step: n, plan: q}]\n---\nplan: o\nflow: [{step: m, plan: p}]\n";
+  Found all(wrong + holders);
+  REQUIRE(all.problems.size() == 3);
+  ToldProblems told;
+  CHECK_FALSE(told.Again(all.problems[1]));  // of a plan that stands elsewhere
+  const char* ids[] = {"q", "p", "o"};
+  for (size_t i = 0; i < 3; ++i) told.Add(ids[i], all.problems[i]);
+  CHECK_FALSE(told.Again(all.problems[0]));
+  CHECK(told.Again(all.problems[1]));
+  CHECK(told.Again(all.problems[2]));
+
+  // What is wrong with the input is wrong where the plan is held, and nowhere else.
+  Found input("plan: q\nparams: {required: [k]}\nflow: [{step: a, action: x}]\n---\n"
+              "plan: p\nflow: [{step: n, plan: q}]\n");
+  REQUIRE(input.problems.size() == 1);
+  told.Add("p", input.problems[0]);
+  CHECK_FALSE(told.Again(input.problems[0]));
+}
+
 TEST_CASE("a name in the words of a problem makes it doubtful no more") {
   // The step is called as the document that cannot be read, and has nothing to do with it.
   Found found("plan: p\nflow: [{step: a, action: x, after: [missing]}]\n", "missing");

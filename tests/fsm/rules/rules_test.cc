@@ -1195,6 +1195,46 @@ TEST_CASE("what is not there or has stopped can be neither paused, resumed nor s
 
 // Cancel ------------------------------------------------------------------------------------------
 
+TEST_CASE("a cancelled instance tells why it was cancelled, not what went wrong before") {
+  World world;
+  world.Start();
+  REQUIRE(world.Report({.transition = "again", .error = "disk full"}));
+  std::string why;
+  SUBCASE("with a reason") { why = "not wanted"; }
+  SUBCASE("without one") {}
+  REQUIRE(world.Do([&](Scene& scene) {
+    scene.reason = why;
+    return rules::Cancel(scene, CancelMode::kCancel);
+  }));
+  REQUIRE(world.kinds() == Kinds{kCancelled, kFinished});
+  CHECK(world.events[0].note == why);
+  CHECK(world.events[1].note == (why.empty() ? "CANCELLED" : "CANCELLED: " + why));
+  CHECK(world.instance.error == why);
+}
+
+TEST_CASE("an instance that is resumed after an upgrade tells no more of what had failed") {
+  World world;
+  world.Start();
+  REQUIRE(world.Report({.transition = "again", .error = "disk full"}));
+  REQUIRE(world.Do([](Scene& scene) { return rules::Pause(scene); }));
+  world.Do([&](Scene& scene) { rules::Upgrade(scene, world.machine, 2); });
+  CHECK(world.instance.state == InstanceState::kPaused);
+  CHECK(world.instance.error == "disk full");  // an operator may look still
+  REQUIRE(world.Do([](Scene& scene) { return rules::Resume(scene, "", false); }));
+  CHECK(world.instance.state == InstanceState::kRunning);
+  CHECK(world.instance.error.empty());
+}
+
+TEST_CASE("what was reported while a cancel waits is told with its end") {
+  World world;
+  world.Start();
+  const std::string claim = world.Claim();
+  REQUIRE(world.Do([](Scene& scene) { return rules::Cancel(scene, CancelMode::kCancel); }));
+  REQUIRE(world.Report({.transition = "again", .claim = claim, .error = "cut off"}));
+  CHECK(world.instance.state == InstanceState::kStopped);
+  CHECK(world.instance.error == "cut off");
+}
+
 TEST_CASE("a cancel stops at once what nobody works on") {
   World world;
   SUBCASE("ready") { world.Start(); }

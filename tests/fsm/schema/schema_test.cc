@@ -34,6 +34,11 @@ struct Row {
   const char* violation;  // "": satisfied
 };
 
+TEST_CASE("a number that no double holds is a number") {
+  CHECK(Violation(R"({"properties":{"a":{"type":"number","minimum":5}}})", R"({"a":1e400})") == "");
+  CHECK(Violation(R"({"properties":{"a":{"maximum":5}}})", R"({"a":1e400})") != "");
+}
+
 TEST_CASE("a violation says where, what was expected and what is there") {
   const Row rows[] = {
       {R"({})", R"({"a":1})", ""},

@@ -29,6 +29,8 @@ TEST_CASE("what YAML forbids is told where it stands") {
       {"id: m\n nodes: 3\n",
        "f:2:7: .: not YAML: a ':' where no value can start; check the indentation, or quote text "
        "that holds ': '"},
+      {"\tid: m\nnodes: {a: {final: true}}\n",
+       "f:1:4: .: not YAML: a tab in the indentation; use spaces"},
       {"id: m\nnodes: {b: {final: 1 c: 2}}\n",
        "f:2:23: nodes.b: not YAML: a '{' is not closed by '}', or a ',' is missing"},
       {"id: \"m\n", "f:1:5: id: not YAML: a quote is not closed"},

@@ -126,6 +126,21 @@ TEST_CASE("a key that is written does not begin as a built-in one") {
   CHECK_FALSE(refused("limit: my-queue:x"));
 }
 
+TEST_CASE("reserved keys are refused in what is given, and accepted in what is stored") {
+  const std::string nodes(kNodes);
+  for (const std::string& text : {
+           "id: m\nlimit: dfsmr.k\n" + nodes,
+           "id: m\nlimit: [k, 'dfsmr.${params.q}']\n" + nodes,
+           std::string("action: a\nsingleton: dfsmr.x\n"),
+           std::string("plan: p\nsingleton: dfsmr.x\nflow: [{step: s, action: a}]\n"),
+       }) {
+    CAPTURE(text);
+    CHECK(ProblemsOf(text).find("begins with dfsmr., which is reserved") != std::string::npos);
+    CHECK(ParseStored(text).ok());
+  }
+  CHECK(ProblemsOf("id: m\nlimit: dfsmr/k\n" + nodes) == "");
+}
+
 TEST_CASE("built-in keys are refused in what is given, and accepted in what is stored") {
   const std::string nodes(kNodes);
   for (const std::string& text : {

@@ -401,13 +401,19 @@ TEST_CASE("machines come back in order of version") {
   for (uint32_t version : {300u, 2u, 1u, 256u}) {
     rows::PutMachine({batch, kPartition}, {"ns", "m", version, "source", kNoon});
   }
-  rows::PutMachine({batch, kPartition}, {"ns", "m.x", 1, "", kNoon});
+  rows::PutMachine({batch, kPartition}, {.ns = "ns",
+                                         .id = "m.x",
+                                         .version = 1,
+                                         .source = "",
+                                         .define_time = kNoon,
+                                         .graph = "what it was compiled to"});
   world.Write(batch);
   std::vector<std::pair<std::string, uint32_t>> seen;
   REQUIRE(rows::ScanMachines({world.store, kPartition}, [&](const rows::MachineRow& row) {
     seen.emplace_back(row.id, row.version);
     CHECK(row.ns == "ns");
     CHECK(row.define_time == kNoon);
+    CHECK(row.graph == (row.id == "m.x" ? "what it was compiled to" : ""));
   }));
   CHECK(seen == std::vector<std::pair<std::string, uint32_t>>{
                     {"m", 1}, {"m", 2}, {"m", 256}, {"m", 300}, {"m.x", 1}});

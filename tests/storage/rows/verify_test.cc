@@ -135,6 +135,15 @@ TEST_CASE("a row that cannot be decoded is found, of each kind that has a messag
   }
 }
 
+TEST_CASE("a plan of which the compiled graph is damaged is found") {
+  World world;
+  Batch batch;
+  rows::PutMachine({batch, kPartition},
+                   {.ns = "ns", .id = "p", .version = 1, .source = "source", .graph = "\xFF"});
+  world.Write(batch);
+  CHECK(world.Finds("the graph that it was compiled to is damaged"));
+}
+
 TEST_CASE("a row of a kind that there is not is found") {
   World world;
   world.Put(std::string("\0\3\xEE", 3) + "x", "");

@@ -537,7 +537,7 @@ bool Engine::Concerns(const std::string& ns, const std::string& id, const ClaimR
   if (!claim.given()) return queues.empty() || std::ranges::any_of(tokens, stands_there);
   if (!rules::CheckClaim(resident.instance, claim)) return false;
   const Token* token = tokens.Find(claim.visit);
-  return !token || stands_there(*token);
+  return !token || resident.instance.Stopped() || stands_there(*token);
 }
 
 Traces& Engine::traces() { return parts_->traces; }

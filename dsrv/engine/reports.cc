@@ -40,7 +40,8 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   Breaker& breaker = resident.version->machine->breaker;
   std::vector<Starter::Prepared> prepared;
   // Of a visit that is over: if it counts one day, it starts them then.
-  if (args.claim.given() && !token) args.starts = KeepStarts(std::exchange(starts, {}));
+  const bool over = !token || resident.instance.Stopped();
+  if (args.claim.given() && over) args.starts = KeepStarts(std::exchange(starts, {}));
   for (StartArgs& start : starts) {
     Deepen(resident.instance, &start);
     InheritTrace(residents_, resident, args.claim.visit, claim ? claim->attempt : 0, &start);

@@ -175,8 +175,9 @@ void LeaveOutStep(Scene& scene, uint64_t visit, const std::string& why) {
 
 void GiveWay(Scene& scene, CancelMode mode, const std::string& why) {
   if (scene.instance.Stopped()) return;
-  scene.instance.error = why;
+  scene.reason = why;
   (void)Cancel(scene, mode);
+  if (!scene.instance.Stopped()) scene.instance.error = why;
 }
 
 }  // namespace dfsmr::rules

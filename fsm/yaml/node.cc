@@ -121,6 +121,10 @@ void WarnOfNeverTaken(const Field& edge) {
   });
   const auto index = static_cast<size_t>(always - edge.value.items.begin());
   if (index + 1 >= edge.value.items.size()) return;
+  const bool refused = std::any_of(always, edge.value.items.end(), [](const YamlNode* choice) {
+    return choice->IsMap() && choice->Find("if");
+  });
+  if (refused) return;
   const Field behind = edge.Item(index + 1);
   behind.reporter->Warning(behind.At(), behind.path,
                            "this choice is never taken: the one before it has no 'if'; add one "

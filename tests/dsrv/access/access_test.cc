@@ -198,6 +198,12 @@ nodes:
   CHECK(concerns(task.claim, {"m"}, {"gpu"}));  // over: it is told that it is stale
   CHECK(!concerns(task.claim, {"n"}, {"gpu"}));
   CHECK(!concerns("", {"m"}, {"gpu"}));
+
+  REQUIRE(world.Report(world.ReadyOne(), "ok"));
+  world.Start("m", "j");
+  const Task other = world.ReadyOne();
+  REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "j", CancelMode::kForce); }));
+  CHECK(concerns(other.claim, {"m"}, {"gpu"}, "j"));  // over, too
 }
 
 }  // namespace dfsmr

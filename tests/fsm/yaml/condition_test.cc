@@ -90,7 +90,7 @@ TEST_CASE("whoever reads a condition says which references it may have") {
   };
   CHECK_FALSE(Read("if: {value: \"${params.x}\", equals: 1}", rules).json.empty());
   CHECK(Read("if: [{value: 1, equals: [\"a-${instance.id}\"]}]", rules).problems ==
-        "t:1:26: if[0].equals[0]: only params\n");
+        "t:1:26: if[0].equals[0]: ${instance.id}: only params\n");
 }
 
 TEST_CASE("a condition has at most 100 parts in 8 levels") {

@@ -15,7 +15,7 @@ constexpr double kGrowthMost = 1.10;       // from the first quarter after it to
 constexpr int kFilesMore = 30;             // tables of the store come and go
 
 // Of five instances four are of a machine with three nodes, one is a plan of four steps.
-const char kDefinitions[] = R"(
+const char kSoakDefinitions[] = R"(
 id: chain
 nodes:
   n0: {start: true, timeout_min: 60s, timeout_initial: 60s, transitions: {ok: n1}}
@@ -243,7 +243,7 @@ void Soak(const Options& options, double minutes, double rate) {
   Dsrv server(options, {"--retention", std::to_string(kRetentionSeconds) + "s", "--cache-mb", "32",
                         "--memtable-mb", "8", "--cached-instances", "10000"});
   server.Start();
-  server.Define(kDefinitions);
+  server.Define(kSoakDefinitions);
   double capacity = 0;
   if (rate == 0) {
     Mix mix(server, "capacity-", 0);

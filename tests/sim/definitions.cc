@@ -190,7 +190,7 @@ std::string RandomAction(Random& random, const std::string& id, bool keys, bool 
 }
 
 // A number or rate belongs to a key, whoever asks for it, but for what documents and overrides say.
-std::string InstanceLimits(Random& random) {
+std::string LimitsOf(Random& random) {
   static const std::vector<std::string> kAsks = {"key: e1, max: 1",
                                                  "key: e2, max: 2",
                                                  "key: \"e3/${params.flag}\", max: 1",
@@ -237,7 +237,7 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
   const size_t count = 1 + random.Below(5);
   auto name = [](size_t i) { return "n" + std::to_string(i); };
   std::string text = "id: " + id + "\nupgrade_strategy: " + strategy + "\n";
-  if (limits && limits->Chance(70)) text += InstanceLimits(*limits);
+  if (limits && limits->Chance(70)) text += LimitsOf(*limits);
   text += "nodes:\n";
   bool breaks = false;
   for (size_t i = 0; i < count; ++i) {

@@ -10,7 +10,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::string_view kMachine = R"(
+constexpr std::string_view kSecretMachine = R"(
 id: job
 nodes:
   work: {start: true, transitions: {ok: done}}
@@ -29,7 +29,7 @@ EngineOptions Options() {
 // The worker of the package lists db and those that begin so.
 bool Listed(const std::string& name) { return name.starts_with("db"); }
 
-Reason ReasonOf(const auto& outcome) { return outcome ? Reason::kNone : outcome.error().reason; }
+Reason RefusalOf(const auto& outcome) { return outcome ? Reason::kNone : outcome.error().reason; }
 
 SecretKey KeyOf(uint64_t number) {
   char line[65];
@@ -46,7 +46,7 @@ SecretSim::SecretSim(uint64_t seed, bool trace)
 
 // A machine by hand, and one of a package whose worker lists secrets.
 void SecretSim::SetUp() {
-  world_.Define(kMachine);
+  world_.Define(kSecretMachine);
   rows::PackageVersionRow row{.ns = "ns", .package = "p", .version = "1.0.0"};
   row.digest = "sha256:1";
   row.documents.push_back({"machine", "job", "all.yaml", 1});
@@ -54,8 +54,8 @@ void SecretSim::SetUp() {
   row.workers.push_back({"all", {"*"}, {}, {"db*"}, {}});
   const auto put = world_.Do([&](Engine& engine) {
     row.upload = engine.packages().BeginUpload("ns");
-    engine.packages().PutText("ns", row.upload, "all.yaml", std::string(kMachine));
-    (void)engine.packages().PutPiece("ns", row.upload, 0, std::string(kMachine));
+    engine.packages().PutText("ns", row.upload, "all.yaml", std::string(kSecretMachine));
+    (void)engine.packages().PutPiece("ns", row.upload, 0, std::string(kSecretMachine));
     row.pieces = 1;
     return engine.packages().Finish(row, {});
   });
@@ -65,7 +65,7 @@ void SecretSim::SetUp() {
   const auto active = world_.Do([&](Engine& engine) -> Result<Ok> {
     auto asked = engine.packages().Ask(args);
     if (!asked) return asked.error();
-    Parsed parsed = ParseDefinitions(std::string(kMachine), "all.yaml");
+    Parsed parsed = ParseDefinitions(std::string(kSecretMachine), "all.yaml");
     sources = {std::move(parsed.definitions), std::move(parsed.documents)};
     for (Machine& one : sources.machines) owned::OwnMachine(*asked->version, &one);
     const Compiled compiled = CompileAll(asked->under, sources, {}, engine.now());
@@ -159,7 +159,7 @@ void SecretSim::Put(Engine& engine) {
   if (name.first == "other" && decided_.deleting) return;  // the calls refuse it
   const std::string value = std::string(kPlanted) + std::to_string(next_++);
   const auto put = engine.secrets().Put(name.first, name.second, value, "sim");
-  Expect(ReasonOf(put) == (keys_ ? Reason::kNone : Reason::kSecretsLocked),
+  Expect(RefusalOf(put) == (keys_ ? Reason::kNone : Reason::kSecretsLocked),
          "a put is answered wrongly");
   if (!put) return;
   Known& known = decided_.secrets[name];
@@ -177,7 +177,7 @@ void SecretSim::Delete(Engine& engine) {
       random_.Chance(60) ? 0 : static_cast<uint32_t>(random_.Below(known.last + 1));
   const bool there = version == 0 ? !known.values.empty() : known.values.contains(version);
   const auto deleted = engine.secrets().Delete(name.first, name.second, version);
-  Expect(ReasonOf(deleted) == (there ? Reason::kNone : Reason::kNoSuchSecret),
+  Expect(RefusalOf(deleted) == (there ? Reason::kNone : Reason::kNoSuchSecret),
          "a deletion is answered wrongly");
   if (version == 0) known.values.clear();
   known.values.erase(version);
@@ -240,11 +240,11 @@ void SecretSim::Ask(Engine& engine) {
   const std::string name = random_.Of(kNames);
   const auto may = engine.secrets().MayAsk("ns", task.instance, task.claim, {name});
   const bool listed = !task.machine.starts_with("p.") || Listed(name);
-  Expect(ReasonOf(may) == (over      ? Reason::kStaleClaim
+  Expect(RefusalOf(may) == (over      ? Reason::kStaleClaim
                            : !listed ? Reason::kNotAllowed
                                      : Reason::kNone),
          "who asks for " + name + " with " + (over ? "an old claim" : "a claim") + " of " +
-             task.machine + " is answered " + std::string(dfsmr::Name(ReasonOf(may))));
+             task.machine + " is answered " + std::string(dfsmr::Name(RefusalOf(may))));
   const Known& known = decided_.secrets[{"ns", name}];
   const auto newest = engine.secrets().VersionOf("ns", name, 0);
   Expect(newest.has_value() == !known.values.empty(), "a secret is there wrongly");
@@ -286,7 +286,7 @@ void SecretSim::AuditVersions(const std::map<Name, Known>& known) {
       const SealedValue whole{name.first, name.second, one.version, **sealed, keys_};
       const auto open = whole.Open();
       const bool has_key = keys_ && keys_->Find(one.key) != nullptr;
-      Expect(has_key ? open && *open == value->second : ReasonOf(open) == Reason::kSecretsLocked,
+      Expect(has_key ? open && *open == value->second : RefusalOf(open) == Reason::kSecretsLocked,
              "a version does not give its value");
     }
   }

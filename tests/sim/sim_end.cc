@@ -11,7 +11,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::string_view kOutput = R"({"v":1,"list":[1,2]})";
+constexpr std::string_view kEndOutput = R"({"v":1,"list":[1,2]})";
 
 // All rows of a store, to be owned under an epoch after `epoch`.
 void Copy(const Store& from, Epoch last, MemoryStore* to) {
@@ -432,7 +432,7 @@ void Sim::DoWell(const Task& task) {
                          {.transition = plans ? "planned" : "ok",
                           .claim = task.claim,
                           .output = plans  ? R"({"flow":"[{step: t, action: y}]"})"
-                                    : step ? std::string(kOutput)
+                                    : step ? std::string(kEndOutput)
                                            : ""});
   });
 }

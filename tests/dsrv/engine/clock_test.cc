@@ -6,7 +6,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr const char* kMachine = R"(
+constexpr const char* kTimed = R"(
 id: m
 retention: 3h
 nodes:
@@ -17,7 +17,7 @@ nodes:
 
 struct Standing : World {
   explicit Standing(EngineOptions options = {}) : World(With(std::move(options))) {
-    Define(kMachine);
+    Define(kTimed);
   }
   static EngineOptions With(EngineOptions options) {
     options.virtual_clock = true;

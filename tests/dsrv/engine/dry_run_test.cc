@@ -244,7 +244,7 @@ nodes:
   CHECK(world.Must("other").result == InstanceResult::kError);
 }
 
-constexpr std::string_view kPlan = R"(
+constexpr std::string_view kDryPlan = R"(
 action: make
 output: {type: object, required: [ip], properties: {ip: {type: string}}}
 ---
@@ -262,7 +262,7 @@ flow:
 
 TEST_CASE("a plan is walked: outputs that nobody gave are null, retries are real") {
   World world;
-  world.Define(kPlan);
+  world.Define(kDryPlan);
   const std::string params = R"({"ip":"x"})";
   CHECK(Walk(world, "p", "i", {}, params).result == InstanceResult::kSuccess);
   const Instance again =

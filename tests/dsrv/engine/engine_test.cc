@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "storage/rows/instance.h"
+#include "tests/dsrv/engine/answers.h"
 #include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {
@@ -36,10 +37,6 @@ nodes:
 )";
 
 using Kinds = std::vector<ChangeKind>;
-
-std::string ReasonOf(const auto& result) {
-  return result ? "" : std::string(Name(result.error().reason));
-}
 
 TEST_CASE("starting the same instance again answers the one that exists") {
   World world;

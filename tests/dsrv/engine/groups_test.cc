@@ -22,7 +22,7 @@ nodes:
   hm: {final: true, result: warning}
   failed: {final: true, result: error}
 )";
-constexpr std::string_view kPlan = R"(
+constexpr std::string_view kGroupPlan = R"(
 plan: steps
 flow: [{step: one, action: one}]
 )";
@@ -321,7 +321,7 @@ TEST_CASE("the Nth failure pauses the group in the same commit, and resuming cou
 
 TEST_CASE("members that pause because steps failed have failed, until they go on") {
   World world;
-  world.Define(kPlan);
+  world.Define(kGroupPlan);
   StopOnFail(world, 1);
   REQUIRE(world.TryStart(Member("p", "g", "steps")));
   REQUIRE(world.Report(world.ReadyOne(), "error"));

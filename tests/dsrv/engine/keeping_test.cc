@@ -12,7 +12,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::string_view kMachine = R"(
+constexpr std::string_view kKept = R"(
 id: m
 defaults: {timeout_strategy: fixed, timeout: 10.0}
 nodes:
@@ -51,7 +51,7 @@ Stats StatsOf(World& world) {
 
 // 60 instances: some at a, some claimed, some at b, some timed out, some done.
 void Populate(World& world) {
-  world.Define(kMachine);
+  world.Define(kKept);
   for (int i = 0; i < 60; ++i) world.Start("m", "i" + std::to_string(i));
   auto tasks = world.Ready({}, 50);
   for (size_t i = 0; i < tasks.size(); ++i) {
@@ -66,7 +66,7 @@ void Populate(World& world) {
 
 TEST_CASE("the feed has no gaps, over crashes that lose turns") {
   World world;
-  world.Define(kMachine);
+  world.Define(kKept);
   for (int i = 0; i < 30; ++i) {
     world.Start("m", "i" + std::to_string(i));
     world.Decide([&](Engine& e) {
@@ -118,7 +118,7 @@ TEST_CASE("counters and latencies of what a crash lost are gone with it") {
 
 TEST_CASE("a stopped instance goes when its retention is over, and its id is free") {
   World world({.retention = 1h});
-  world.Define(kMachine);
+  world.Define(kKept);
   const std::vector<std::string> ids = {"i", "j"};
   for (const std::string& id : ids) {
     REQUIRE(world.TryStart({.machine = "m", .id = id, .spec = {.params = R"({"old":1})",
@@ -146,7 +146,7 @@ TEST_CASE("a stopped instance goes when its retention is over, and its id is fre
 
 TEST_CASE("a machine's own retention comes before the server's") {
   World world({.retention = 10h});
-  world.Define("retention: 1h\n" + std::string(kMachine).substr(1));
+  world.Define("retention: 1h\n" + std::string(kKept).substr(1));
   world.Start("m");
   REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
   world.Elapse(61min);
@@ -155,7 +155,7 @@ TEST_CASE("a machine's own retention comes before the server's") {
 
 TEST_CASE("the feed is trimmed, and what lives keeps its history") {
   World world({.retention = 1h});
-  world.Define(kMachine);
+  world.Define(kKept);
   world.Start("m", "live");
   for (int i = 0; i < 100; ++i) REQUIRE(world.Move("live", "again"));
   world.Start("m", "i");
@@ -178,8 +178,8 @@ TEST_CASE("the feed is trimmed, and what lives keeps its history") {
 
 TEST_CASE("an instance whose commit outlasts its retention goes, too") {
   World world;
-  world.Define("retention: 10s\n" + std::string(kMachine).substr(1));
-  world.Define("retention: 1s\nid: brief\n" + std::string(kMachine).substr(7));
+  world.Define("retention: 10s\n" + std::string(kKept).substr(1));
+  world.Define("retention: 1s\nid: brief\n" + std::string(kKept).substr(7));
   auto stop = [](std::string id) {
     return [id = std::move(id)](Engine& e) { REQUIRE(e.Cancel("ns", id, CancelMode::kForce)); };
   };
@@ -199,8 +199,8 @@ TEST_CASE("an instance whose commit outlasts its retention goes, too") {
 
 TEST_CASE("an instance that may go at once is not overtaken within its turn") {
   World world;
-  world.Define("retention: 10s\n" + std::string(kMachine).substr(1));
-  world.Define("retention: 1us\nid: brief\n" + std::string(kMachine).substr(7));
+  world.Define("retention: 10s\n" + std::string(kKept).substr(1));
+  world.Define("retention: 1us\nid: brief\n" + std::string(kKept).substr(7));
   world.Start("m", "i");
   world.Start("brief", "j");
   world.Start("m", "k");
@@ -219,7 +219,7 @@ TEST_CASE("an instance that may go at once is not overtaken within its turn") {
 
 TEST_CASE("what is known only by having been dropped can be listed after a restart") {
   World world({.retention = 10s, .stats_every = 1h});
-  world.Define(kMachine);
+  world.Define(kKept);
   REQUIRE(world.Do([](Engine& e) { return e.Start({.ns = "ns", .machine = "m", .id = "i"}); }));
   REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
   world.Elapse(0s);  // the counters are written, not again within the hour
@@ -241,7 +241,7 @@ TEST_CASE("what is known only by having been dropped can be listed after a resta
 
 TEST_CASE("an id that is used again does not keep the records of its first instance") {
   World world({.retention = 1h});
-  world.Define(kMachine);
+  world.Define(kKept);
   world.Start("m");
   REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
   const uint64_t last = world.engine().last_seq();
@@ -261,7 +261,7 @@ TEST_CASE("an id that is used again does not keep the records of its first insta
 
 TEST_CASE("the claim of an instance that is gone is none of the next one that has its id") {
   World world({.retention = 10s});
-  world.Define(kMachine);
+  world.Define(kKept);
   world.Start("m");
   const Task task = world.ReadyOne();
   REQUIRE(world.Move("i", "ok"));
@@ -295,7 +295,7 @@ TEST_CASE("the claim of an instance that is gone is none of the next one that ha
 // What a store of a server that has been down for long looks like: everything is due at once.
 TEST_CASE("all that became due while the server was down goes, once") {
   World world({.retention = 1h});
-  world.Define(kMachine);
+  world.Define(kKept);
   constexpr int kCount = 230;
   world.Decide([](Engine& e) {
     for (int i = 0; i < kCount; ++i) {
@@ -336,7 +336,7 @@ TEST_CASE("all that became due while the server was down goes, once") {
 
 TEST_CASE("an id is free in the turn after its instance was dropped, written or not") {
   World world({.retention = 1h});
-  world.Define(kMachine);
+  world.Define(kKept);
   world.Start("m");
   REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
   world.Elapse(59min);
@@ -359,7 +359,7 @@ TEST_CASE("an id is free in the turn after its instance was dropped, written or 
 
 TEST_CASE("counters do not suffer when the feed is trimmed faster than they are written") {
   World world({.retention = 1s});  // the least that a server accepts
-  world.Define("retention: 1d\n" + std::string(kMachine).substr(1));
+  world.Define("retention: 1d\n" + std::string(kKept).substr(1));
   for (int i = 0; i < 40; ++i) {
     world.Start("m", "i" + std::to_string(i));
     REQUIRE(world.Move("i" + std::to_string(i), "ok"));
@@ -373,7 +373,7 @@ TEST_CASE("counters do not suffer when the feed is trimmed faster than they are 
 
 TEST_CASE("residents beyond the cache are read again, and nothing is lost") {
   World world({.cached_instances = 10});
-  world.Define(kMachine);
+  world.Define(kKept);
   for (int i = 0; i < 100; ++i) world.Start("m", "i" + std::to_string(i));
   auto tasks = world.Ready();
   CHECK(tasks.size() == 100);
@@ -387,7 +387,7 @@ TEST_CASE("residents beyond the cache are read again, and nothing is lost") {
 
 TEST_CASE("damaged params stop the server when somebody is to have them") {
   World world;
-  world.Define(kMachine);
+  world.Define(kKept);
   world.Start("m");
   world.Crash();  // what waits is in memory again, its params are not
   const auto specs = world.RowsOf('\x04');
@@ -407,7 +407,7 @@ TEST_CASE("damaged params stop the server when somebody is to have them") {
 TEST_CASE("a second owner shuts the first one out") {
   MemoryStore store;
   World first({}, &store);
-  first.Define(kMachine);
+  first.Define(kKept);
   World second({}, &store);
   first.Decide([](Engine& e) { REQUIRE(e.Start({.ns = "ns", .machine = "m", .id = "i"})); });
   CHECK_FALSE(first.Write());

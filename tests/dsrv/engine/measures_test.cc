@@ -10,7 +10,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::string_view kMachine = R"(
+constexpr std::string_view kMeasured = R"(
 id: m
 defaults: {timeout_strategy: fixed, timeout: 20.0}
 nodes:
@@ -50,7 +50,7 @@ uint64_t Count(World& world, ChangeKind kind) {
 
 TEST_CASE("what is counted is what the feed has") {
   World world;
-  world.Define(kMachine);
+  world.Define(kMeasured);
   for (int i = 0; i < 10; ++i) world.Start("m", "i" + std::to_string(i));
   CHECK(world.Ready().size() == 10);
   world.Elapse(20s);
@@ -77,7 +77,7 @@ TEST_CASE("what is counted is what the feed has") {
 
 TEST_CASE("a claim counts once it is in the feed") {
   World world;
-  world.Define(kMachine);
+  world.Define(kMeasured);
   world.Start("m", "i");
   CHECK(world.Ready().size() == 1);
   world.Elapse(20s);  // its record comes with the timeout's
@@ -91,7 +91,7 @@ TEST_CASE("a claim counts once it is in the feed") {
 
 TEST_CASE("counters begin with the process, and gauges do not") {
   World world;
-  world.Define(kMachine);
+  world.Define(kMeasured);
   world.Start("m", "i");
   REQUIRE(world.Move("i", "ok"));
   world.Crash();
@@ -105,12 +105,12 @@ TEST_CASE("the nodes beyond the bound share one, and those within it keep theirs
   EngineOptions options;
   options.metrics_series = 3;
   World world(std::move(options));
-  world.Define(kMachine);
-  std::string second(kMachine);
+  world.Define(kMeasured);
+  std::string second(kMeasured);
   second.replace(second.find("id: m"), 5, "id: k");  // sorts before the first
   (void)Copy(world);
   world.Define(second);
-  std::string third(kMachine);
+  std::string third(kMeasured);
   third.replace(third.find("id: m"), 5, "id: a");
   (void)Copy(world);
   world.Define(third);
@@ -150,7 +150,7 @@ TEST_CASE("nothing is left of a namespace that is deleted") {
   EngineOptions options;
   options.metrics_series = 1;
   World world(std::move(options));
-  world.Define(kMachine);
+  world.Define(kMeasured);
   CHECK(Copy(world).folded == 1);  // b
   REQUIRE(world.Do([](Engine& engine) { return engine.Delete("ns", 0s, "ann"); }));
   const auto state = [&world] {
@@ -161,7 +161,7 @@ TEST_CASE("nothing is left of a namespace that is deleted") {
     world.Elapse(100ms);
   REQUIRE(*state() == rows::SpaceState::kNone);
   CHECK(Copy(world).folded == 0);
-  world.Define(kMachine);  // it gets the place for series that its predecessor had
+  world.Define(kMeasured);  // it gets the place for series that its predecessor had
   const Measured copy = Copy(world);
   CHECK(NodeOf(copy, "m", "a").counts.transitions.empty());
   CHECK(copy.folded == 1);

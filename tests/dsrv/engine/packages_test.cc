@@ -122,7 +122,7 @@ std::string MachineM(const std::string& strategy, const std::string& node,
          ": {start: true, transitions: {ok: end}}\n  end: {final: true}\n---\n";
 }
 
-Reason ReasonOf(const Result<Started>& started) {
+Reason RefusalOf(const Result<Started>& started) {
   REQUIRE(!started);
   return started.error().reason;
 }
@@ -130,7 +130,7 @@ Reason ReasonOf(const Result<Started>& started) {
 TEST_CASE("what a package has is defined under its name, and its tasks name it") {
   Shop shop;
   REQUIRE(shop.Put("1.0.0", MachineM("continue", "a")));
-  CHECK(ReasonOf(shop.TryStart({.machine = "p.m"})) == Reason::kNoSuchMachine);
+  CHECK(RefusalOf(shop.TryStart({.machine = "p.m"})) == Reason::kNoSuchMachine);
   const Activated done = shop.Activate("1.0.0");
   CHECK(done.changed);
   CHECK(done.previous.empty());
@@ -270,7 +270,7 @@ TEST_CASE("what a version no longer has is retired: it goes on, and is not start
   CHECK(done.documents[1].what == DocumentChange::What::kRetired);
   SUBCASE("as it is") {}
   SUBCASE("after a crash") { shop.Crash(); }
-  CHECK(ReasonOf(shop.TryStart({.machine = "p.old"})) == Reason::kRetired);
+  CHECK(RefusalOf(shop.TryStart({.machine = "p.old"})) == Reason::kRetired);
   CHECK(shop.Machine("p.old").retired);
   CHECK(shop.Report(shop.ReadyOne(), "ok"));
   CHECK(shop.Must("i").result == InstanceResult::kSuccess);
@@ -359,7 +359,7 @@ TEST_CASE("what is named from outside is not retired without force") {
   CHECK(refused.error().reason == Reason::kPackageInUse);
   CHECK(refused.error().message.find("outside") != std::string::npos);
   CHECK(shop.Deactivate(/*force=*/true));
-  CHECK(ReasonOf(shop.TryStart({.machine = "p.m"})) == Reason::kRetired);
+  CHECK(RefusalOf(shop.TryStart({.machine = "p.m"})) == Reason::kRetired);
 }
 
 TEST_CASE("rollback activates what was active before, and once more undoes it") {
@@ -542,7 +542,7 @@ TEST_CASE("a candidate takes its share of the starts by name, and all that name 
   }
   CHECK(candidates > 60);
   CHECK(candidates < 140);
-  CHECK(ReasonOf(shop.TryStart({.machine = "p.fresh"})) == Reason::kNoSuchMachine);
+  CHECK(RefusalOf(shop.TryStart({.machine = "p.fresh"})) == Reason::kNoSuchMachine);
   CHECK(shop.TryStart({.machine = "p.fresh", .package_version = "2.0.0", .id = "f"}));
   CHECK(shop.TryStart({.machine = "p.m", .package_version = "1.0.0", .id = "named"}));
   CHECK(shop.PackageOf("named") == "1.0.0");
@@ -802,7 +802,7 @@ TEST_CASE("a namespace that is deleted takes its packages along") {
   CHECK(!*rows::HasNamespaceRows({shop.store(), shop.partition()}, "ns"));
   // A new one of the name knows nothing of the old, and its schedule starts nothing.
   REQUIRE(shop.Put("1.0.0", MachineM("continue", "c")));
-  CHECK(ReasonOf(shop.TryStart({.machine = "p.m"})) == Reason::kNoSuchMachine);
+  CHECK(RefusalOf(shop.TryStart({.machine = "p.m"})) == Reason::kNoSuchMachine);
   shop.Activate("1.0.0");
   shop.Start("p.m", "i");
   CHECK(shop.PackageOf("i") == "1.0.0");

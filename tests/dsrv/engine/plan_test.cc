@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "storage/rows/instance.h"
+#include "tests/dsrv/engine/answers.h"
 #include "tests/dsrv/engine/world.h"
 #include "tests/sim/plan_audit.h"
 
@@ -13,10 +14,6 @@ namespace dfsmr {
 namespace {
 
 constexpr std::string_view kOutput = R"({"v":1,"list":[1,2,3]})";
-
-std::string ReasonOf(const auto& result) {
-  return result ? "" : std::string(Name(result.error().reason));
-}
 
 void Healthy(World& world) {
   world.Drain();
@@ -63,10 +60,10 @@ void Ok(World& world, const std::string& node, const std::string& instance = "")
 void Fail(World& world, const std::string& node, const std::string& instance = "") {
   REQUIRE(ReportStep(world, TaskOf(world, node, instance), {.transition = "error"}));
 }
-Result<dfsmr::Ok> Resume(World& world, const std::string& id) {
+Result<dfsmr::Ok> ResumePlan(World& world, const std::string& id) {
   return world.Do([&](Engine& e) { return e.Resume("ns", id, "", false); });
 }
-Result<dfsmr::Ok> Cancel(World& world, const std::string& id) {
+Result<dfsmr::Ok> CancelPlan(World& world, const std::string& id) {
   return world.Do([&](Engine& e) { return e.Cancel("ns", id, CancelMode::kCancel); });
 }
 std::string Ended(World& world, const std::string& id) {
@@ -267,14 +264,14 @@ flow: [{step: s, spawn: {plan: c, for_each: [1, 2, 3, 4], as: h, input: {h: "${h
   Healthy(world);
   SUBCASE("at once") {}
   SUBCASE("after a crash") { world.Crash(); }
-  REQUIRE(Resume(world, "i"));
+  REQUIRE(ResumePlan(world, "i"));
   world.Drain();
   CHECK(Ended(world, "i") == "PAUSED PENDING");  // in vain
   Healthy(world);
   world.Crash();
   Healthy(world);
   world.Define("plan: inner\nflow: [{step: a, action: x}]\n");
-  REQUIRE(Resume(world, "i"));
+  REQUIRE(ResumePlan(world, "i"));
   for (int child = 0; child < 4; ++child) {
     Healthy(world);
     world.Crash();
@@ -305,7 +302,7 @@ flow: [{step: w, action: x}]
   REQUIRE(world.Move("first", "bad"));
   CHECK(Ended(world, "i/w/0") == "STOPPED ERROR");
   CHECK(Ended(world, "i") == "PAUSED PENDING");
-  REQUIRE(Resume(world, "i"));
+  REQUIRE(ResumePlan(world, "i"));
   world.Drain();
   CHECK(Ended(world, "i/w/0") == "STOPPED ERROR");
   CHECK(Ended(world, "i") == "PAUSED PENDING");
@@ -327,7 +324,7 @@ flow: [{step: s, spawn: {plan: mid, for_each: [1, 2]}}]
   world.Start("p");
   world.Drain();
   const Task task = TaskOf(world, "l", "i/s/0/s/0");
-  REQUIRE(Cancel(world, "i"));
+  REQUIRE(CancelPlan(world, "i"));
   SUBCASE("") {}
   SUBCASE("crash") { world.Crash(); }
   world.Drain();
@@ -433,11 +430,11 @@ flow: [{step: a, action: x}]
   world.Start("p", "a");
   SUBCASE("cancelled") {
     for (const char* id : {"b", "c"}) world.Start("p", id);
-    for (const char* id : {"b", "c"}) REQUIRE(Cancel(world, id));
+    for (const char* id : {"b", "c"}) REQUIRE(CancelPlan(world, id));
   }
   SUBCASE("cancelled, and a crash later") {
     for (const char* id : {"b", "c"}) world.Start("p", id);
-    for (const char* id : {"b", "c"}) REQUIRE(Cancel(world, id));
+    for (const char* id : {"b", "c"}) REQUIRE(CancelPlan(world, id));
     world.Crash();
   }
   SUBCASE("aborted") {
@@ -473,7 +470,7 @@ flow: [{step: a, action: x}]
 )");
   for (const char* id : {"a", "b", "c", "d"}) world.Start("p", id);
   const Task task = TaskOf(world, "a", "a");
-  for (const char* id : {"b", "c"}) REQUIRE(Cancel(world, id));
+  for (const char* id : {"b", "c"}) REQUIRE(CancelPlan(world, id));
   CHECK(world.Ready().empty());
   REQUIRE(ReportStep(world, task, {.transition = "ok"}));
   world.Drain();
@@ -489,14 +486,14 @@ TEST_CASE("who is paused while it waits for a singleton does not lose its turn f
   Ok(world, "a", "a");
   CHECK(Ended(world, "c") == "RUNNING PENDING");
   SUBCASE("it waits on when it is resumed") {
-    REQUIRE(Resume(world, "b"));
+    REQUIRE(ResumePlan(world, "b"));
     CHECK(Ended(world, "b") == "SCHEDULED PENDING");
     Ok(world, "a", "c");
     CHECK(Ended(world, "b") == "RUNNING PENDING");
   }
   SUBCASE("it is resumed when it is free") {
     Ok(world, "a", "c");
-    REQUIRE(Resume(world, "b"));
+    REQUIRE(ResumePlan(world, "b"));
     CHECK(Ended(world, "b") == "RUNNING PENDING");
   }
   Healthy(world);
@@ -555,7 +552,7 @@ flow: [{step: a, action: x}]
   Fail(world, "a");
   world.Crash();
   Ok(world, "mail");
-  REQUIRE(Cancel(world, "i"));
+  REQUIRE(CancelPlan(world, "i"));
   world.Crash();
   const Task task = TaskOf(world, "mail");
   CHECK(task.node_params == R"({"who":"i"})");
@@ -607,7 +604,7 @@ TEST_CASE("a plan that is upgraded while it is paused goes on when it is resumed
     }
     if (crash) world.Crash();
     CHECK(Ended(world, "i") == "PAUSED PENDING");
-    REQUIRE(Resume(world, "i"));
+    REQUIRE(ResumePlan(world, "i"));
     CHECK(Ended(world, "i") == "RUNNING PENDING");
     CHECK(world.Must("i").start_time == began);
     CHECK(std::ranges::count(world.KindsOf("i"), ChangeKind::kStarted) == 1);
@@ -643,11 +640,11 @@ TEST_CASE("a plan whose new version waits for a singleton goes on from there, wh
   SUBCASE("its turn while it is paused") {
     REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i"); }));
     Ok(world, "c", "holder");
-    REQUIRE(Resume(world, "i"));
+    REQUIRE(ResumePlan(world, "i"));
   }
   SUBCASE("its turn after it was paused") {
     REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i"); }));
-    REQUIRE(Resume(world, "i"));
+    REQUIRE(ResumePlan(world, "i"));
     CHECK(Ended(world, "i") == "SCHEDULED PENDING");
     Ok(world, "c", "holder");
   }
@@ -697,7 +694,7 @@ TEST_CASE("events that a step was sent wait until it suspends, also when it fail
   REQUIRE(ReportStep(world, task, {.transition = "error"}));
   CHECK(Ended(world, "i") == "PAUSED PENDING");
   world.Crash();
-  REQUIRE(Resume(world, "i"));
+  REQUIRE(ResumePlan(world, "i"));
   REQUIRE(ReportStep(world, TaskOf(world, "a"), {.transition = "suspend"}));
   const Task woken = TaskOf(world, "a");
   CHECK(woken.event == "go");

@@ -5,6 +5,7 @@
 
 #include "dsrv/engine/limits.h"
 #include "storage/rows/instance.h"
+#include "tests/dsrv/engine/answers.h"
 #include "tests/dsrv/engine/world.h"
 #include "tests/sim/plan_audit.h"
 
@@ -19,9 +20,6 @@ nodes:
   z: {final: true}
 )";
 
-std::string ReasonOf(const auto& result) {
-  return result ? "" : std::string(Name(result.error().reason));
-}
 void Healthy(World& world) {
   world.Drain();
   (void)world.Do([](Engine& e) { return e.Settle("ns", ""); });

@@ -8,7 +8,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::string_view kMachine = R"(
+constexpr std::string_view kTwice = R"(
 id: m
 nodes:
   a:
@@ -34,7 +34,7 @@ TokenState StateOf(World& world, const std::string& id) {
 
 TEST_CASE("a task says how often it has failed, and how often it may") {
   World world;
-  world.Define(kMachine);
+  world.Define(kTwice);
   world.Start("m");
   Task task = world.ReadyOne();
   CHECK(task.tries == 0);
@@ -51,7 +51,7 @@ TEST_CASE("a task says how often it has failed, and how often it may") {
 
 TEST_CASE("tries, and the wait for the next one, survive a crash") {
   World world;
-  world.Define(kMachine);
+  world.Define(kTwice);
   world.Start("m");
   REQUIRE(Fail(world, world.ReadyOne()));
   world.Crash();
@@ -66,7 +66,7 @@ TEST_CASE("tries, and the wait for the next one, survive a crash") {
 
 TEST_CASE("what no worker takes in time fails, and says what nobody asks for") {
   World world;
-  world.Define(kMachine);
+  world.Define(kTwice);
   world.Start("m");
   world.Elapse(9s);
   CHECK(StateOf(world, "i") == TokenState::kReady);
@@ -83,7 +83,7 @@ TEST_CASE("what no worker takes in time fails, and says what nobody asks for") {
 
 TEST_CASE("the time begins anew with a hand-out, a pause and a restart") {
   World world;
-  world.Define(kMachine);
+  world.Define(kTwice);
   world.Start("m");
   world.Elapse(9s);
   SUBCASE("a hand-out") {
@@ -106,7 +106,7 @@ TEST_CASE("the time begins anew with a hand-out, a pause and a restart") {
 
 TEST_CASE("nothing is armed for what is claimed, moved or stopped") {
   World world;
-  world.Define(kMachine);
+  world.Define(kTwice);
   for (const char* id : {"claimed", "moved", "cancelled"}) world.Start("m", id);
   REQUIRE(world.Move("moved", "ok"));
   REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "cancelled", CancelMode::kCancel); }));

@@ -21,7 +21,7 @@ flow:
 )";
 
 template <typename T>
-std::string ReasonOf(const Result<T>& result) {
+std::string RoomReasonOf(const Result<T>& result) {
   if (result) return "";
   CHECK(result.error().code == Code::kResourceExhausted);
   CHECK(result.error().message.find("room") != std::string::npos);
@@ -43,10 +43,10 @@ TEST_CASE("where room is scarce nothing new begins, and what has begun goes on t
   world.Start("tree", "t");
   world.engine().SetRoom(Room::kScarce);
 
-  CHECK(ReasonOf(world.TryStart({.machine = "job", .id = "b"})) == "DISK_FULL");
+  CHECK(RoomReasonOf(world.TryStart({.machine = "job", .id = "b"})) == "DISK_FULL");
   CHECK(world.TryStart({.machine = "job", .id = "a"}));  // it is there
   const auto other = ParseMachines("id: other\nnodes: {a: {start: true, final: true}}");
-  CHECK(ReasonOf(world.Do([&](Engine& e) { return TryDefine(e, other); })) == "DISK_FULL");
+  CHECK(RoomReasonOf(world.Do([&](Engine& e) { return TryDefine(e, other); })) == "DISK_FULL");
   CHECK(world.Do([&](Engine& e) { return TryDefine(e, other, true); }));
 
   auto tasks = world.Ready();
@@ -56,7 +56,7 @@ TEST_CASE("where room is scarce nothing new begins, and what has begun goes on t
     return e.Report("ns", "t", {.transition = "suspend", .claim = tasks[1].claim, .children = 1},
                     {{.machine = "job"}});
   });
-  CHECK(ReasonOf(suspended) == "DISK_FULL");
+  CHECK(RoomReasonOf(suspended) == "DISK_FULL");
   for (const Task& task : tasks) CHECK(world.Report(task, "ok"));
   world.Elapse(2s);
   CHECK(world.Must("a").Stopped());
@@ -72,11 +72,11 @@ TEST_CASE("without any room no work is handed out or reported; all of it goes on
   world.engine().SetRoom(Room::kNone);
 
   std::vector<Task> tasks;
-  CHECK(ReasonOf(Poll(world, &tasks)) == "DISK_FULL");
-  CHECK(ReasonOf(world.Report(task, "ok")) == "DISK_FULL");
+  CHECK(RoomReasonOf(Poll(world, &tasks)) == "DISK_FULL");
+  CHECK(RoomReasonOf(world.Report(task, "ok")) == "DISK_FULL");
   const auto opened = world.Do(
       [](Engine& e) { return e.OpenSession({.ns = "ns"}, "w", 1, [](const SessionUpdate&) {}); });
-  CHECK(ReasonOf(opened) == "DISK_FULL");
+  CHECK(RoomReasonOf(opened) == "DISK_FULL");
   CHECK(world.Must("a").state == InstanceState::kRunning);  // read
   CHECK(world.Do([](Engine& e) { return e.Cancel("ns", "b", CancelMode::kCancel); }));
 

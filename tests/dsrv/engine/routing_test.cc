@@ -53,14 +53,14 @@ std::string WhyOf(World& world, const std::string& id) {
   if (!waits || waits->why.empty()) return "";
   return waits->why.begin()->second;
 }
-std::string Machine(const std::string& runs_on, const std::string& id = "m") {
+std::string MachineText(const std::string& runs_on, const std::string& id = "m") {
   return "id: " + id + "\nnodes:\n  n: {start: true, runs_on: " + runs_on +
          ", timeout_strategy: fixed, timeout: 60.0, transitions: {ok: z}}\n  z: {final: true}\n";
 }
 
 TEST_CASE("a node is for workers that have what it asks for, over a crash") {
   World world;
-  world.Define(Machine("{capability: [gpu, arm64]}"));
+  world.Define(MachineText("{capability: [gpu, arm64]}"));
   world.Start("m", "i");
   SUBCASE("") {}
   SUBCASE("crash") { world.Crash(); }
@@ -73,7 +73,7 @@ TEST_CASE("a node is for workers that have what it asks for, over a crash") {
 
 TEST_CASE("a node is for the worker that the params name, over a crash") {
   World world;
-  world.Define(Machine("{agent: \"host-${params.host}\"}"));
+  world.Define(MachineText("{agent: \"host-${params.host}\"}"));
   Start(world, "m", "i", R"({"host":1})");
   Start(world, "m", "j", R"({"host":"two"})");
   SUBCASE("") {}
@@ -91,7 +91,7 @@ TEST_CASE("a node is for the worker that the params name, over a crash") {
 
 TEST_CASE("a poll that waits, and a stream, are given what is for them") {
   World world;
-  world.Define(Machine("{capability: gpu, agent: h1}"));
+  world.Define(MachineText("{capability: gpu, agent: h1}"));
   std::map<std::string, Words> given;
   const auto wait = [&](const std::string& worker, Words words) {
     auto waiter = world.Do([&](Engine& e) {
@@ -125,8 +125,8 @@ TEST_CASE("a poll that waits, and a stream, are given what is for them") {
 
 TEST_CASE("why says what no worker has") {
   World world;
-  world.Define(Machine("{capability: [gpu, arm64]}") + "---\n" + Machine("{agent: h1}", "a") +
-               "---\n" + Machine("{capability: []}", "free"));
+  world.Define(MachineText("{capability: [gpu, arm64]}") + "---\n" + MachineText("{agent: h1}", "a") +
+               "---\n" + MachineText("{capability: []}", "free"));
   world.Start("m", "i");
   world.Start("a", "j");
   world.Start("free", "k");
@@ -156,7 +156,7 @@ TEST_CASE("why says what no worker has") {
 
 TEST_CASE("what is missing fails the instance, by name") {
   World world;
-  world.Define(Machine("{agent: \"${params.host}\"}"));
+  world.Define(MachineText("{agent: \"${params.host}\"}"));
   Start(world, "m", "i", "{}");
   Start(world, "m", "null", R"({"host":null})");
   Start(world, "m", "empty", R"({"host":""})");
@@ -275,7 +275,7 @@ TEST_CASE("what a runs_on of a plan may not refer to is refused") {
 
 TEST_CASE("paused and resumed, moved and claimed again, work stays where it runs") {
   World world;
-  world.Define(Machine("{agent: h1}"));
+  world.Define(MachineText("{agent: h1}"));
   world.Start("m", "i");
   REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i"); }));
   CHECK(Takes(world, "h1") == Words{});
@@ -285,7 +285,7 @@ TEST_CASE("paused and resumed, moved and claimed again, work stays where it runs
   world.Elapse(61s);  // it times out
   CHECK(Takes(world, "h2") == Words{});
   CHECK(Takes(world, "h1") == Words{"i n"});
-  world.Define("upgrade_strategy: upgrade\n" + Machine("{agent: h3}"));
+  world.Define("upgrade_strategy: upgrade\n" + MachineText("{agent: h3}"));
   CHECK(Takes(world, "h1") == Words{});
   CHECK(Takes(world, "h3") == Words{"i n"});
 }
@@ -314,7 +314,7 @@ flow:
 
 TEST_CASE("a thousand agents wait, and each is given its own") {
   World world;
-  world.Define(Machine("{agent: \"${params.h}\"}"));
+  world.Define(MachineText("{agent: \"${params.h}\"}"));
   std::map<std::string, Words> given;
   for (int i = 0; i < 1'000; ++i) {
     const std::string worker = "h" + std::to_string(i);

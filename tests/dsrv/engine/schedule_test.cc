@@ -18,7 +18,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::string_view kMachine = R"(
+constexpr std::string_view kScheduled = R"(
 id: report
 nodes:
   work: {start: true, transitions: {ok: done, error: failed}}
@@ -61,7 +61,7 @@ void DefineText(World& world, std::string_view text) {
   REQUIRE_MESSAGE(wrong.empty(), (wrong.empty() ? "" : wrong.front()));
 }
 void DefineAll(World& world, std::string_view schedule) {
-  DefineText(world, std::string(kMachine) + std::string(schedule));
+  DefineText(world, std::string(kScheduled) + std::string(schedule));
 }
 
 rows::DocumentName Named(std::string_view name) { return {"ns", DocumentKind::kSchedule, name}; }
@@ -401,7 +401,7 @@ TEST_CASE("a run by hand of what sends has no overlap") {
 TEST_CASE("a pass takes so many schedules, and leaves the rest to the next") {
   World world;
   GoTo(world, At("2026-01-01T00:30:00Z"));
-  std::string many(kMachine);
+  std::string many(kScheduled);
   for (int i = 0; i < 600; ++i) {
     many += "schedule: s" + std::to_string(i) +
             "\nevery: 1h\nstart: {machine: report}\n" + (i == 599 ? "" : "---\n");

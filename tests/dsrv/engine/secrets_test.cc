@@ -53,7 +53,7 @@ class Vault : public World {
   }
 };
 
-constexpr const char* kMachine = R"(
+constexpr const char* kServed = R"(
 id: m
 nodes:
   work: {start: true, transitions: {ok: done}}
@@ -139,7 +139,7 @@ TEST_CASE("a new key on top seals all anew, some at a time, over crashes") {
 
 TEST_CASE("who may still report on a task may have its secrets") {
   Vault vault;
-  vault.Define(kMachine);
+  vault.Define(kServed);
   vault.Start("m", "a");
   vault.Start("m", "b");
   auto tasks = vault.Ready();

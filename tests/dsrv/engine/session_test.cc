@@ -45,7 +45,7 @@ struct Stream {
   int drained = 0;
 };
 
-void StartMany(World& world, int count, const std::string& machine = "m") {
+void StartEach(World& world, int count, const std::string& machine = "m") {
   for (int i = 0; i < count; ++i) world.Start(machine, "i" + std::to_string(i));
 }
 
@@ -120,7 +120,7 @@ TEST_CASE("a stream is given work up to its capacity, and more as it reports") {
   World world;
   world.Define(kMachine);
   Stream stream(world, 2);
-  StartMany(world, 5);
+  StartEach(world, 5);
   CHECK(stream.tasks.size() == 2);
   REQUIRE(world.Report(stream.tasks[0], "ok"));
   CHECK(stream.tasks.size() == 3);
@@ -133,7 +133,7 @@ TEST_CASE("a claim that timed out no longer counts against the capacity") {
   World world;
   world.Define(kMachine);
   Stream stream(world, 1);
-  StartMany(world, 2);
+  StartEach(world, 2);
   REQUIRE(stream.tasks.size() == 1);
   world.Elapse(10s);
   CHECK(stream.cancelled == std::vector<std::string>{stream.tasks[0].claim});
@@ -197,7 +197,7 @@ TEST_CASE("a stream that drains gets nothing more, and is told when nothing is i
   World world;
   world.Define(kMachine);
   Stream stream(world, 2);
-  StartMany(world, 3);
+  StartEach(world, 3);
   REQUIRE(stream.tasks.size() == 2);
   world.Decide([&](Engine& e) { e.DrainSession(stream.id); });
   world.Commit();
@@ -220,7 +220,7 @@ TEST_CASE("a stream that ends gives back what it had, and its claims are void") 
   World world;
   world.Define(kMachine);
   Stream stream(world, 3);
-  StartMany(world, 2);
+  StartEach(world, 2);
   world.Decide([&](Engine& e) { e.CloseSession(stream.id); });
   world.Commit();
   auto report = world.Report(stream.tasks[0], "ok");
@@ -257,7 +257,7 @@ TEST_CASE("streams and polls share what there is, longest waiting first") {
   World world;
   world.Define(kMachine);
   Stream one(world, 100), two(world, 100);
-  StartMany(world, 10);
+  StartEach(world, 10);
   CHECK(one.tasks.size() + two.tasks.size() == 10);
   CHECK(one.tasks.size() == 5);
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tests/dsrv/engine/answers.h"
 #include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {
@@ -21,10 +22,6 @@ plan: tree
 flow:
   - {step: ask, action: ask}
 )";
-
-std::string ReasonOf(const auto& result) {
-  return result ? "" : std::string(Name(result.error().reason));
-}
 
 StartArgs Page(const std::string& id, const std::string& params = "") {
   StartArgs args{.ns = "ns", .machine = "page", .id = id};
@@ -318,10 +315,10 @@ TEST_CASE("an instance that an upgrade has left behind is found by a start as it
 
 // Of reports that come when their instance has stopped ---------------------------------------------
 
-void Cancel(World& world) {
+void CancelParent(World& world) {
   REQUIRE(world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce); }));
 }
-Result<Ok> Resume(World& world, bool force = false) {
+Result<Ok> ResumeParent(World& world, bool force = false) {
   return world.Do([&](Engine& e) { return e.Resume("ns", "i", "", force); });
 }
 
@@ -336,12 +333,12 @@ TEST_CASE("what a late report starts is started by the resume, in the same commi
     StartArgs then = Page("p2");
     then.after = {{"p1", true}};
     const std::vector<StartArgs> starts = {full, then, Page("")};
-    Cancel(world);
+    CancelParent(world);
     if (crash == 1) world.Restart();
     CHECK(ReasonOf(ReportWith(world, world.task, "ok", starts)) == "STALE_CLAIM");
     CHECK(Instances(world) == 1);
     if (crash == 2) world.Restart();
-    REQUIRE(Resume(world));
+    REQUIRE(ResumeParent(world));
     CHECK(world.NodeOf("i") == "b");
     CHECK(Instances(world) == 4);
     const Instance first = world.Must("p1");
@@ -359,9 +356,9 @@ TEST_CASE("what a late report starts is started by the resume, in the same commi
 
 TEST_CASE("a resume by force starts nothing of what was reported late") {
   Crawl world;
-  Cancel(world);
+  CancelParent(world);
   CHECK(ReasonOf(ReportWith(world, world.task, "ok", {Page("p")})) == "STALE_CLAIM");
-  REQUIRE(Resume(world, true));
+  REQUIRE(ResumeParent(world, true));
   CHECK(!world.Get("p"));
   CHECK(world.ReadyOne().node == "a");
 }
@@ -372,11 +369,11 @@ TEST_CASE("a late report of a step starts instances at the resume") {
   world.Define(kPlan);
   world.Start("tree");
   const Task task = world.ReadyOne();
-  Cancel(world);
+  CancelParent(world);
   world.Restart();
   CHECK(ReasonOf(ReportWith(world, task, "ok", {Page("p")})) == "STALE_CLAIM");
   world.Restart();
-  REQUIRE(Resume(world));
+  REQUIRE(ResumeParent(world));
   CHECK(world.NodeOf("p") == "a");
   CHECK(world.Must("i").result == InstanceResult::kSuccess);
 }
@@ -391,9 +388,9 @@ TEST_CASE("a late report whose starts are impossible by then does not count") {
                     : "id: m\nnodes: {a: {start: true, transitions: {ok: z}}, z: {final: true}}\n");
   world.Start("m");
   const Task task = world.ReadyOne();
-  Cancel(world);
+  CancelParent(world);
   CHECK(ReasonOf(ReportWith(world, task, "ok", {Page("p")})) == "STALE_CLAIM");
-  REQUIRE(Resume(world));
+  REQUIRE(ResumeParent(world));
   CHECK(world.Must("i").state == (once ? InstanceState::kPaused : InstanceState::kRunning));
   CHECK(world.Ready().size() == (once ? 0 : 1));  // at most once it is not done again unasked
 }

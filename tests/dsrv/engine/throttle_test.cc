@@ -8,7 +8,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::string_view kMachine = R"(
+constexpr std::string_view kThrottled = R"(
 id: m
 defaults: {timeout_strategy: fixed, timeout: 20.0}
 nodes:
@@ -20,7 +20,7 @@ nodes:
 // 20 instances at a and 20 at b, all timed out once and claimed again by workers that hang: the
 // breaker is open.
 void OpenBreaker(World& world) {
-  world.Define(kMachine);
+  world.Define(kThrottled);
   for (int i = 0; i < 40; ++i) {
     const std::string id = "i" + std::to_string(i);
     world.Start("m", id);
@@ -139,7 +139,7 @@ TEST_CASE("an upgrade while the breaker is open loses no instance") {
   World world;
   OpenBreaker(world);
   world.Ready();
-  world.Define("upgrade_strategy: upgrade\n" + std::string(kMachine).substr(1));
+  world.Define("upgrade_strategy: upgrade\n" + std::string(kThrottled).substr(1));
   world.Drain();
   CHECK(world.Ready().size() == 40);  // new visits, so first attempts
 }

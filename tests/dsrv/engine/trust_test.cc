@@ -17,7 +17,7 @@ EngineOptions Options() {
   return options;
 }
 
-constexpr std::string_view kMachine =
+constexpr std::string_view kOneNode =
     "id: m\nnodes:\n  a: {start: true, transitions: {ok: end}}\n  end: {final: true}\n";
 
 class Shop : public World {
@@ -30,13 +30,13 @@ class Shop : public World {
     row.package = "p";
     row.version = version;
     row.digest = "sha256:" + version;
-    row.size = kMachine.size();
+    row.size = kOneNode.size();
     row.documents.push_back({"machine", "m", "all.yaml", 1});
     row.nodes.push_back("m.a");
     row.workers.push_back({"all", {"*"}, {}, {}, {}});
     return Do([&](Engine& e) {
       row.upload = e.packages().BeginUpload("ns");
-      e.packages().PutText("ns", row.upload, "all.yaml", std::string(kMachine));
+      e.packages().PutText("ns", row.upload, "all.yaml", std::string(kOneNode));
       return e.packages().Finish(row, RowsOf(version, keys));
     });
   }
@@ -46,7 +46,7 @@ class Shop : public World {
       auto asked = e.packages().Ask(args);
       if (!asked) return asked.error();
       if (asked->done) return *asked->done;
-      Sources sources{ParseMachines(kMachine), {}};
+      Sources sources{ParseMachines(kOneNode), {}};
       owned::OwnMachine(*asked->version, &sources.machines[0]);
       const Compiled compiled = CompileAll(asked->under, sources, {}, e.now());
       return *e.packages().Activate(args, &sources, compiled);
@@ -92,7 +92,7 @@ class Shop : public World {
   }
 };
 
-Reason ReasonOf(const auto& outcome) { return outcome ? Reason::kNone : outcome.error().reason; }
+Reason RefusalOf(const auto& outcome) { return outcome ? Reason::kNone : outcome.error().reason; }
 
 TEST_CASE("a verdict follows from the keys that are trusted, as they change") {
   Shop shop;
@@ -109,9 +109,9 @@ TEST_CASE("a verdict follows from the keys that are trusted, as they change") {
   CHECK(view.signers[0].name == "ann");
   CHECK(view.signers[0].revoked);
   CHECK(view.blocked.find("revoked") != std::string::npos);
-  CHECK(ReasonOf(shop.Add("ann")) == Reason::kKeyRevoked);
-  CHECK(ReasonOf(shop.Put("2.0.0", {"ann"})) == Reason::kKeyRevoked);
-  CHECK(ReasonOf(shop.Activate("1.0.0")) == Reason::kKeyRevoked);
+  CHECK(RefusalOf(shop.Add("ann")) == Reason::kKeyRevoked);
+  CHECK(RefusalOf(shop.Put("2.0.0", {"ann"})) == Reason::kKeyRevoked);
+  CHECK(RefusalOf(shop.Activate("1.0.0")) == Reason::kKeyRevoked);
   REQUIRE(shop.Add("bob"));
   CHECK(shop.Put("2.0.0", {"ann", "bob"}));
 }
@@ -119,9 +119,9 @@ TEST_CASE("a verdict follows from the keys that are trusted, as they change") {
 TEST_CASE("a name is of one trusted key at a time, and may be given again") {
   Shop shop;
   REQUIRE(shop.Add("k1", "ann"));
-  CHECK(ReasonOf(shop.Add("k1", "other")) == Reason::kKeyExists);
-  CHECK(ReasonOf(shop.Add("k2", "ann")) == Reason::kKeyExists);
-  CHECK(ReasonOf(shop.Revoke("bob")) == Reason::kNoSuchKey);
+  CHECK(RefusalOf(shop.Add("k1", "other")) == Reason::kKeyExists);
+  CHECK(RefusalOf(shop.Add("k2", "ann")) == Reason::kKeyExists);
+  CHECK(RefusalOf(shop.Revoke("bob")) == Reason::kNoSuchKey);
   REQUIRE(shop.Revoke("ann"));
   REQUIRE(shop.Add("k2", "ann"));
   shop.Advance(1s);
@@ -132,13 +132,13 @@ TEST_CASE("a name is of one trusted key at a time, and may be given again") {
 TEST_CASE("so many keys, and so many signatures") {
   Shop shop;
   for (size_t i = 0; i < Trust::kTrustedMost; ++i) REQUIRE(shop.Add("k" + std::to_string(i)));
-  CHECK(ReasonOf(shop.Add("one more")) == Reason::kTooLarge);
+  CHECK(RefusalOf(shop.Add("one more")) == Reason::kTooLarge);
   REQUIRE(shop.Revoke("k0"));
   CHECK(shop.Add("one more"));
   REQUIRE(shop.Put("1.0.0", {"a", "b", "c", "d", "e", "f", "g"}));
   REQUIRE(shop.Sign("1.0.0", {"a", "h"}));
   CHECK(shop.View("1.0.0").signers.size() == 8);
-  CHECK(ReasonOf(shop.Sign("1.0.0", {"i"})) == Reason::kTooLarge);
+  CHECK(RefusalOf(shop.Sign("1.0.0", {"i"})) == Reason::kTooLarge);
   CHECK(shop.Sign("1.0.0", {"a"}));
 }
 
@@ -180,9 +180,9 @@ TEST_CASE("signatures are required from now on, or by force") {
   CHECK(shop.Require(true, /*force=*/true) == Reason::kNone);
   shop.Start("p.m", "j");
   CHECK(shop.Ready().empty());
-  CHECK(ReasonOf(shop.Activate("3.0.0")) == Reason::kUntrustedKey);
+  CHECK(RefusalOf(shop.Activate("3.0.0")) == Reason::kUntrustedKey);
   REQUIRE(shop.Activate("2.0.0"));
-  CHECK(ReasonOf(shop.Activate("1.0.0")) == Reason::kUnsigned);
+  CHECK(RefusalOf(shop.Activate("1.0.0")) == Reason::kUnsigned);
   shop.Start("p.m", "k");
   REQUIRE(shop.Ready().size() == 1);  // of the version that is signed
   CHECK(shop.Require(false) == Reason::kNone);

@@ -15,7 +15,7 @@ std::string Version(std::string_view strategy, std::string_view start) {
          "}}\n  end: {final: true}\n";
 }
 
-void StartMany(World& world, int count) {
+void StartAll(World& world, int count) {
   world.Decide([&](Engine& e) {
     for (int i = 0; i < count; ++i) {
       REQUIRE(e.Start({.ns = "ns", .machine = "m", .id = "i" + std::to_string(i),
@@ -36,7 +36,7 @@ using Kinds = std::vector<ChangeKind>;
 TEST_CASE("an upgrade moves a thousand instances in bounded turns, and goes on after a crash") {
   World world;
   world.Define(Version("continue", "a"));
-  StartMany(world, 1'000);
+  StartAll(world, 1'000);
   const uint64_t before = world.engine().last_seq();
   auto defined = world.Define(Version("upgrade", "b"));
   CHECK(defined.front().version == 2);
@@ -63,7 +63,7 @@ TEST_CASE("an upgrade moves a thousand instances in bounded turns, and goes on a
 TEST_CASE("other calls are served while an upgrade is under way") {
   World world;
   world.Define(Version("continue", "a"));
-  StartMany(world, 1'000);
+  StartAll(world, 1'000);
   world.Define(Version("upgrade", "b"));
   CHECK(world.Start("m", "new").version == 2);
   const auto task = world.ReadyOne();
@@ -75,7 +75,7 @@ TEST_CASE("other calls are served while an upgrade is under way") {
 TEST_CASE("from Define's answer on claims of the left version are stale, and none is handed out") {
   World world;
   world.Define(Version("continue", "a"));
-  StartMany(world, 5);
+  StartAll(world, 5);
   const Task task = world.ReadyOne();
   std::string strategy;
   SUBCASE("upgrade") { strategy = "upgrade"; }
@@ -131,7 +131,7 @@ TEST_CASE("an upgraded instance tells the way it went") {
 TEST_CASE("continue leaves instances where they are, with their claims") {
   World world;
   world.Define(Version("continue", "a"));
-  StartMany(world, 2);
+  StartAll(world, 2);
   const Task task = world.ReadyOne();
   CHECK(world.Define(Version("continue", "b")).front().affected == 0);
   world.Drain();
@@ -147,7 +147,7 @@ TEST_CASE("continue leaves instances where they are, with their claims") {
 TEST_CASE("an abort stops what earlier versions started, once, over crashes too") {
   World world;
   world.Define(Version("continue", "a"));
-  StartMany(world, 300);
+  StartAll(world, 300);
   REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i7"); }));
   REQUIRE(world.TryStart({.machine = "m", .id = "later", .hold = true}));
   world.Define(Version("abort", "b"));
@@ -169,7 +169,7 @@ TEST_CASE("an abort stops what earlier versions started, once, over crashes too"
 TEST_CASE("paused instances are moved and stay paused, scheduled ones start on the new version") {
   World world;
   world.Define(Version("continue", "a"));
-  StartMany(world, 1);
+  StartAll(world, 1);
   REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i0"); }));
   REQUIRE(world.TryStart({.machine = "m", .id = "later", .start_at = world.now() + 1min}));
   world.Define(Version("upgrade", "b"));

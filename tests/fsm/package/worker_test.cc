@@ -27,7 +27,7 @@ std::string Wrong(const std::string& text) {
   return lines;
 }
 
-WorkersFile Read(const std::string& text) {
+WorkersFile ReadWorkers(const std::string& text) {
   std::vector<Diagnostic> found;
   WorkersFile file = ParseWorkersFile(text, "w.yaml", Find, &found);
   for (const Diagnostic& one : found) FAIL_CHECK(Format(one));
@@ -45,7 +45,7 @@ TEST_CASE("an empty file of workers is told what it needs") {
 }
 
 TEST_CASE("a worker is a command, or all that is said of it") {
-  const WorkersFile file = Read(R"(
+  const WorkersFile file = ReadWorkers(R"(
 workers:
   a.b: ./env X=1
   load:
@@ -100,7 +100,7 @@ middleware: {audit: [env, A=1], loud: cat x;}
 TEST_CASE("what the shell has of its own stays the shell's") {
   for (const std::string line : {"echo 'a'", "printf x", "test -e x", "kill 1", "pwd", "true"}) {
     CAPTURE(line);
-    CHECK(Read("workers: {a: {run: \"" + line + "\"}}\n").workers[0].run[2] == line);
+    CHECK(ReadWorkers("workers: {a: {run: \"" + line + "\"}}\n").workers[0].run[2] == line);
   }
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("the most specific pattern serves an action") {
 }
 
 TEST_CASE("secrets stand in variables, as files, and as names and patterns") {
-  const WorkersFile file = Read(R"(
+  const WorkersFile file = ReadWorkers(R"(
 workers:
   load:
     run: cat

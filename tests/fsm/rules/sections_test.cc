@@ -344,7 +344,7 @@ flow:
   CHECK(play.Ended() == "STOPPED SUCCESS /end");
 }
 
-constexpr std::string_view kNested = R"(
+constexpr std::string_view kNestedSections = R"(
 plan: p
 flow:
   - section: o
@@ -361,7 +361,7 @@ flow:
 )";
 
 TEST_CASE("of nested sections the innermost with a try left is tried") {
-  Play play(kNested);
+  Play play(kNestedSections);
   for (int outer = 0; outer < 2; ++outer) {
     play.Ok("o.first");
     play.Error("o.i.a");

@@ -64,7 +64,7 @@ Durations::Range Both(const Durations::Range& a, const Durations::Range& b) {
 void Durations::Learn(const std::vector<Event>& turn) {
   for (auto& [key, attempts] : attempts_) attempts.before = attempts.told.size();
   for (const Event& event : turn) {
-    if (IsDryRun(event)) continue;  // nobody learns from those
+    if (IsDry(event)) continue;  // nobody learns from those
     for (const Event::Sample& one : event.samples) {
       attempts_[{event.machine, one.node}].told.push_back(one);
     }

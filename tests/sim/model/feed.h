@@ -13,7 +13,7 @@
 
 namespace dfsmr::model {
 
-inline bool IsDryRun(const Event& event) { return event.about && event.about->dry_run; }
+inline bool IsDry(const Event& event) { return event.about && event.about->dry_run; }
 
 class Feed {
  public:

@@ -167,7 +167,7 @@ void Model::Crashed(const std::vector<Event>& events, std::set<std::string> unkn
   feed_.Tell(events, /*unheard=*/true);
   durations_.Learn(events);
   for (const Event& event : events) {
-    if (IsDryRun(event)) continue;
+    if (IsDry(event)) continue;
     unknown.insert(event.instance);
     if (event.answer) lives_[event.instance].answers[event.answer->claim] = *event.answer;
   }

@@ -33,7 +33,7 @@ void Model::BeginTurn(const std::vector<Event>& events) {
   feed_.Tell(events, /*unheard=*/false);
   durations_.Learn(events);
   for (const Event& event : events) {
-    if (IsDryRun(event)) continue;
+    if (IsDry(event)) continue;
     if (event.kind == ChangeKind::kBreakerOpened) open_breakers_.insert(event.machine);
     if (event.kind == ChangeKind::kBreakerClosed) closed_now_.insert(event.machine);
     if (event.kind == ChangeKind::kBreakerOpened || event.kind == ChangeKind::kBreakerClosed) {

@@ -20,6 +20,15 @@ bool IsResuming(const Instance& instance) {
   return instance.plan && !instance.Stopped() && instance.plan->resuming != Resuming::kNone;
 }
 
+// What was reported of visits that were over by then. By force nothing of it counts.
+std::vector<ReportArgs> LateReportsOf(const Instance& instance, bool force) {
+  std::vector<ReportArgs> late;
+  for (const auto& [key, token] : instance.tokens.left()) {
+    if (token.late && !force) late.push_back(rules::ReportOf(instance, token.visit, *token.late));
+  }
+  return late;
+}
+
 }  // namespace
 
 Result<Ok> Resumer::MayResume(Resident& resident, const std::string& node) {
@@ -48,10 +57,7 @@ Result<Ok> Resumer::Resume(Resident& resident, const std::string& node, bool for
 Result<Ok> Resumer::Continue(Resident& resident, const std::string& node, bool force) {
   if (auto may = MayResume(resident, node); !may) return may;
   const Instance& instance = resident.instance;
-  std::vector<ReportArgs> late;
-  for (const auto& [key, token] : instance.tokens.left()) {
-    if (token.late && !force) late.push_back(rules::ReportOf(instance, token.visit, *token.late));
-  }
+  const std::vector<ReportArgs> late = LateReportsOf(instance, force);
   if (std::exchange(resident.stopped_on_disk, false)) {
     /*mutant resumed-expires*/ rows::Revive(turn_.writer(), instance,
                                             residents_.ExpiryOf(resident)); /*end*/
@@ -127,10 +133,12 @@ void Resumer::ResumeChild(const Instance& parent, const std::string& id) {
   }
   auto touched = changer_.Touch(parent.ns, id);
   if (!touched || (*touched)->instance.Stopped()) return;
+  const std::vector<ReportArgs> late = LateReportsOf((*touched)->instance, force);
   changer_.Apply(**touched, [&](Scene& scene) {
     rules::CallOff(scene, force);
     scene.instance.with_parent = false;  // it may have gone on by itself
   });
+  for (const ReportArgs& report : late) reports_.ReportLate(**touched, report);
   if ((*touched)->instance.Stopped()) return;
   residents_.MarkDirty(**touched);
   Enlist((*touched)->instance);

@@ -127,6 +127,43 @@ flow: [{step: s, spawn: {plan: leaf, for_each: [1, 2, 3], as: n, concurrency: 2}
   }
 }
 
+TEST_CASE("what a child that is being cancelled was told late counts when its parent goes on") {
+  World world;
+  world.Define(R"(
+action: slow
+timeout: 5.0
+timeout_strategy: fixed
+---
+plan: leaf
+flow: [{step: a, action: quick}, {step: b, action: slow}]
+---
+plan: p
+flow: [{step: s, spawn: {plan: leaf}}]
+)");
+  world.Start("p");
+  world.Drain();
+  const auto tasks = world.Ready();
+  REQUIRE(tasks.size() == 2);
+  const bool first = tasks[0].node == "a";
+  const Task& a = tasks[first ? 0 : 1];
+  const Task& b = tasks[first ? 1 : 0];
+  world.Elapse(6s);  // b has timed out, and may still be reported
+  Cancel(world, "i", CancelMode::kCancel);
+  world.Drain();
+  CHECK(ReasonOf(world.Report(b, "ok")) == "STALE_CLAIM");
+  // Before the cancel by force reaches the child.
+  REQUIRE(world.Do([](Engine& e) {
+    auto cancelled = e.Cancel("ns", "i", CancelMode::kForce);
+    return cancelled ? e.Resume("ns", "i", "", false) : cancelled;
+  }));
+  world.Drain();
+  REQUIRE(world.Report(a, "ok"));
+  world.Drain();
+  CHECK(world.Ready().empty());
+  CHECK(Standing(world, "i") == "STOPPED SUCCESS");
+  Healthy(world);
+}
+
 TEST_CASE("a singleton that is taken refuses the resume, and nothing changes") {
   World world;
   world.Define("plan: p\nsingleton: k\nflow: [{step: a, action: x}]\n");

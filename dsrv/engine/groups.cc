@@ -191,8 +191,7 @@ void Groups::Absorb(const Change& change) {
   const MemberShare& was = change.before.share;
   // It went on, and stopped or failed again, all in one change.
   const bool stopped_again = was.Stopped() && is.Stopped() && !change.entered.empty();
-  const bool failed_again =
-      was.failed && is.failed && std::ranges::any_of(change.entered, Runs);
+  const bool failed_again = was.failed && is.failed && std::ranges::any_of(change.entered, Runs);
   if (is == was && waits == waited && !stopped_again && !failed_again) return;
   Group& group = Make(instance.ns, instance.provenance->group);
   if (is != was) Count(group, was, is, instance);

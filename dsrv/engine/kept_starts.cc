@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "storage/rows/plan.h"
-
 namespace dfsmr {
 namespace {
 
@@ -35,25 +33,30 @@ Result<StartArgs> ToArgs(rows::KeptStart kept, const EngineOptions& options) {
   args.version = kept.version;
   args.package_version = std::move(kept.package_version);
   args.id = std::move(kept.id);
-  args.spec = std::move(kept.spec);
   args.priority = kept.priority;
-  args.start_at = kept.start_at;
-  args.start_before = kept.start_before;
-  args.hold = kept.hold;
-  args.after = std::move(kept.after);
   args.wait_after_fail = kept.wait_after_fail;
   if (!kept.group.empty()) args.provenance = Provenance{.group = std::move(kept.group)};
   args.on_conflict = kept.on_conflict;
   args.force = kept.force;
   args.dry_run = kept.dry_run;
-  if (args.spec.flow.empty()) return args;
-  auto flow = options.parse_flow(args.spec.flow, TextOrigin::kStored);
-  if (!flow) return flow.error();
-  args.flow = *std::move(flow);
+  if (auto asked = AsAsked(kept, options, &args); !asked) return asked.error();
   return args;
 }
 
 }  // namespace
+
+Result<Ok> AsAsked(const rows::ChildStart& start, const EngineOptions& options, StartArgs* args) {
+  args->spec = start.spec;
+  args->start_at = start.start_at;
+  args->start_before = start.start_before;
+  args->hold = start.hold;
+  args->after = start.after;
+  if (args->spec.flow.empty()) return Ok{};
+  auto flow = options.parse_flow(args->spec.flow, TextOrigin::kStored);
+  if (!flow) return flow.error();
+  args->flow = *std::move(flow);
+  return Ok{};
+}
 
 std::string KeepStarts(const std::vector<StartArgs>& starts) {
   std::vector<rows::KeptStart> kept;

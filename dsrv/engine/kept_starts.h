@@ -1,4 +1,4 @@
-// The starts of a report that waits for the resume of its instance.
+// Starts that a worker has asked for, as rows keep them.
 #pragma once
 
 #include <string>
@@ -6,12 +6,19 @@
 #include <vector>
 
 #include "dsrv/engine/types.h"
+#include "fsm/base/result.h"
+#include "storage/rows/plan.h"
 
 namespace dfsmr {
 
-// What of them a caller has chosen, as the rows keep it; empty: there are none.
+// Those of a report that waits for the resume of its instance: what its caller has chosen, as the
+// rows keep it; empty: there are none.
 std::string KeepStarts(const std::vector<StartArgs>& starts);
 // REQUIRES: KeepStarts has made `text`.
 Result<std::vector<StartArgs>> ReadStarts(std::string_view text, const EngineOptions& options);
+
+// What a stored start says beside machine, version, id and priority. An error: its flow cannot be
+// read.
+Result<Ok> AsAsked(const rows::ChildStart& start, const EngineOptions& options, StartArgs* args);
 
 }  // namespace dfsmr

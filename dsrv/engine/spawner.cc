@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsrv/engine/inherit.h"
+#include "dsrv/engine/kept_starts.h"
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
@@ -252,15 +253,7 @@ Result<StartArgs> Spawner::Asked(Resident& resident, const Token& token, uint64_
   if (args.version == 0) Pin(resident, &args);
   if (!start.id.empty()) args.id = start.id;
   if (start.priority != 0) args.priority = start.priority;
-  args.spec = start.spec;
-  args.start_at = start.start_at;
-  args.start_before = start.start_before;
-  args.hold = start.hold;
-  args.after = start.after;
-  if (args.spec.flow.empty()) return args;
-  auto flow = options_.parse_flow(args.spec.flow, TextOrigin::kStored);
-  if (!flow) return flow.error();
-  args.flow = *std::move(flow);
+  if (auto asked = AsAsked(start, options_, &args); !asked) return asked.error();
   return args;
 }
 

@@ -12,7 +12,8 @@ import (
 type held struct {
 	loop       *loop
 	at         int // where inHand has it
-	batch      int // the crew's
+	batch      int // the crew's, as is the next
+	taken      time.Time
 	task       Task
 	handler    Handler
 	ctx        taskContext // of its handler

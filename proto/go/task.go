@@ -79,7 +79,7 @@ func (t *Task) read(m *v1.Task, to teller) {
 }
 
 func (t *Task) object(text string) json.RawMessage {
-	if text == "" {
+	if text == "" || text == "{}" {
 		return t.empty[:len(t.empty):len(t.empty)]
 	}
 	return json.RawMessage(text)

@@ -177,6 +177,13 @@ func (l *loop) tend(now time.Time) time.Time {
 				earlier(h.resendAt)
 			}
 		}
+		if !h.endsAt.IsZero() {
+			if !now.Before(h.endsAt) {
+				l.timeOut(h)
+			} else {
+				earlier(h.endsAt)
+			}
+		}
 		if h.extendEvery > 0 {
 			if !now.Before(h.extendAt) {
 				l.extend(h, now)
@@ -185,6 +192,17 @@ func (l *loop) tend(now time.Time) time.Time {
 		}
 	}
 	return next
+}
+
+// timeOut tells a handler to end, whatever it returns then. Until it has, its claim is kept.
+func (l *loop) timeOut(h *held) {
+	h.endsAt = time.Time{}
+	if h.report.bytes != nil || h.cancelled {
+		return
+	}
+	l.worker.logger.Info("a handler has run for too long", "instance", h.task.Instance, "node", h.task.Node)
+	h.timedOut = true
+	h.ctx.end(context.DeadlineExceeded)
 }
 
 // giveUp ends the grace.
@@ -261,6 +279,9 @@ func (l *loop) begin(messages []*v1.Task, now time.Time) {
 		l.held.add(h)
 		if message.Deadline != nil {
 			l.span(h, message.Deadline, now)
+		}
+		if message.RunTimeout != nil {
+			l.at(&h.endsAt, now.Add(message.RunTimeout.AsDuration()))
 		}
 		if h.handler = l.worker.handlerOf(&h.task); h.handler != nil {
 			tasks = append(tasks, h)
@@ -382,7 +403,7 @@ func (l *loop) abort(h *held) {
 		return
 	}
 	h.cancelled = true
-	h.ctx.cancel()
+	h.ctx.end(context.Canceled)
 	l.worker.count("cancelled", 1)
 }
 
@@ -413,6 +434,9 @@ func (l *loop) finished(o outcome) {
 	case h.cancelled && !(h.finishable && h.task.Deadline.IsZero() && o.bad == nil):
 		l.worker.count("dropped", 1)
 		l.giveBack(h, "cancelled", false)
+	case h.timedOut:
+		h.report = timeoutReport(&h.task)
+		l.reports = append(l.reports, h)
 	case o.bad != nil:
 		l.worker.logger.Error("a handler returned no result", "instance", h.task.Instance,
 			"error", o.bad, "transitions", o.known)
@@ -495,7 +519,7 @@ func relinquish(h *held, reason string, refused bool) *v1.RelinquishRequest {
 func (l *loop) forget(h *held) {
 	h.over = true
 	l.held.delete(h)
-	h.ctx.cancel()
+	h.ctx.end(context.Canceled)
 	for _, done := range h.waiting {
 		done <- StaleClaim
 	}

@@ -507,7 +507,14 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
   app.add_option("--log-format", flags.log_format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  app.footer("Example:\n  dsrv --data /var/lib/dfsmr --retention 30d");
+  app.footer(
+      "Commands:\n"
+      "  dsrv verify DIR|FILE  read all of a store that is not served, or of a backup, and say what "
+      "is wrong\n"
+      "  dsrv migrate          copy a store that nobody serves into an empty one\n"
+      "  dsrv store            once a database was restored, or a store that was copied is to be "
+      "served again\n\n"
+      "Example:\n  dsrv --data /var/lib/dfsmr --retention 30d");
 }
 
 }  // namespace

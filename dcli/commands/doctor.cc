@@ -19,6 +19,9 @@ constexpr Duration kCertificate = days(30);
 constexpr Duration kBackup = days(1) + std::chrono::hours(1);  // one a day, and time to take it
 constexpr uint64_t kFewFiles = 4096;
 constexpr size_t kNamed = 20;  // of a kind
+// As many as an overview shows, at most: then there may be more.
+constexpr int kMachinesShown = 200;
+constexpr int kTroublesShown = 50;
 
 struct Finding {
   std::string name;  // of the kind: "clock"
@@ -47,9 +50,10 @@ class Doctor {
     LookAtFiles(server);
     LookAtRoom(server);
     LookAtBackup(server);
-    LookAtBreakers(*overview);
-    LookAtTroubles(*overview);
-    return LookAtSchedules();
+    const auto spaces = Spaces();
+    if (!spaces) return spaces.error();
+    if (const auto looked = LookAtMachines(*overview, *spaces); !looked) return looked.error();
+    return LookAtSchedules(*spaces);
   }
 
   const std::vector<Finding>& findings() const { return findings_; }
@@ -156,6 +160,44 @@ class Doctor {
           mend);
   }
 
+  // The namespaces that are looked at.
+  Result<std::vector<std::string>> Spaces() {
+    if (request_.namespace_() != "*") return std::vector<std::string>{request_.namespace_()};
+    const auto all = AllPages(v1::ListNamespacesRequest(), [this](const auto& page) {
+      return context_.client->namespaces().ListNamespaces(page);
+    });
+    if (!all) return all.error();
+    std::vector<std::string> names;
+    for (const v1::Namespace& one : all->namespaces()) names.push_back(one.name());
+    return names;
+  }
+
+  // Where there is more than an overview shows, each machine is asked for: what is left out of it may
+  // be just what is looked for here.
+  Result<Ok> LookAtMachines(const v1::Overview& overview, const std::vector<std::string>& spaces) {
+    if (overview.machines_size() < kMachinesShown && overview.troubles_size() < kTroublesShown) {
+      LookAtBreakers(overview);
+      LookAtTroubles(overview);
+      return Ok{};
+    }
+    for (const std::string& space : spaces) {
+      v1::ListMachinesRequest request;
+      request.set_namespace_(space);
+      const auto all = AllPages(
+          request, [this](const auto& page) { return context_.client->ListMachines(page); });
+      if (!all) return all.error();
+      for (const v1::Machine& machine : all->machines()) {
+        request_.set_namespace_(space);
+        request_.set_machine(machine.id());
+        const auto own = Ask();
+        if (!own) return own.error();
+        LookAtBreakers(*own);
+        LookAtTroubles(*own);
+      }
+    }
+    return Ok{};
+  }
+
   void LookAtBreakers(const v1::Overview& overview) {
     for (const v1::MachineRow& machine : overview.machines()) {
       if (machine.breaker().empty() || machine.breaker() == "closed") continue;
@@ -188,16 +230,7 @@ class Doctor {
     }
   }
 
-  Result<Ok> LookAtSchedules() {
-    std::vector<std::string> spaces = {request_.namespace_()};
-    if (request_.namespace_() == "*") {
-      const auto all = AllPages(v1::ListNamespacesRequest(), [this](const auto& page) {
-        return context_.client->namespaces().ListNamespaces(page);
-      });
-      if (!all) return all.error();
-      spaces.clear();
-      for (const v1::Namespace& one : all->namespaces()) spaces.push_back(one.name());
-    }
+  Result<Ok> LookAtSchedules(const std::vector<std::string>& spaces) {
     for (const std::string& space : spaces) {
       v1::ListSchedulesRequest request;
       request.set_namespace_(space);

@@ -88,7 +88,8 @@ def server(program):
              "the watchdog; SIGHUP reads certificates, tokens, keys and the log level again, SIGUSR1 logs its\n"
              "counters, SIGTERM stops it in order.\n")
     page += ".SH OPTIONS\n" + table(options)
-    page += ".SH EXIT STATUS\n0 after an orderly stop, 1 when the disk or the store fails, 2 for wrong flags.\n"
+    page += ".SH COMMANDS\n" + table(top.of("Commands"))
+    page += ".SH EXIT STATUS\n0 after an orderly stop, 1 when the disk or the store fails or verify finds anything, 2 for wrong flags.\n"
     page += ".SH FILES\n.TP\n.I /etc/dfsmr/dsrv.yaml\nThe settings: dsrv.yaml(5).\n"
     page += ".TP\n.I /var/lib/dfsmr\nThe store.\n"
     page += ".SH SEE ALSO\n.BR dcli (1),\n.BR dsrv.yaml (5),\n.BR dfsmr\\-machines (5)\n"

@@ -343,42 +343,52 @@ func (o options) stream(ctx context.Context, description *grpc.StreamDesc, conn 
 	if err != nil {
 		return nil, ofCall(err, nil)
 	}
-	if o.namespace != "" && !description.ClientStreams {
-		stream = namedStream{stream, o}
+	if o.namespace != "" {
+		stream = &namedStream{ClientStream: stream, options: o}
 	}
 	return errorStream{stream}, nil
 }
 
+// namedStream is one whose first message says which namespace all are of.
 type namedStream struct {
 	grpc.ClientStream
 	options
+	begun bool
 }
 
-func (s namedStream) SendMsg(message any) error {
-	return s.ClientStream.SendMsg(s.named(message.(proto.Message)))
+func (s *namedStream) SendMsg(message any) error {
+	if !s.begun {
+		s.begun, message = true, s.named(message.(proto.Message))
+	}
+	return s.ClientStream.SendMsg(message)
 }
 
-// named has a request, and the starts and reports in it, in the client's namespace where they name
-// none.
 func (o options) named(request proto.Message) proto.Message {
 	request = proto.Clone(request)
-	o.fillIn(request.ProtoReflect())
+	fillIn(request.ProtoReflect(), o.namespace)
 	return request
 }
 
-func (o options) fillIn(message protoreflect.Message) {
-	fields := message.Descriptor().Fields()
-	if field := fields.ByName("namespace"); field != nil && message.Get(field).String() == "" {
-		message.Set(field, protoreflect.ValueOfString(o.namespace))
-	}
-	for _, items := range []protoreflect.Name{"starts", "transitions"} {
-		if field := fields.ByName(items); field != nil && field.IsList() {
-			for list, i := message.Get(field).List(), 0; i < list.Len(); i++ {
-				o.fillIn(list.Get(i).Message())
-			}
+// fillIn puts a request, and the requests in it, into a namespace where they name none; what is in one
+// that does belongs to that.
+func fillIn(message protoreflect.Message, namespace string) {
+	if field := message.Descriptor().Fields().ByName("namespace"); field != nil {
+		if own := message.Get(field).String(); own != "" {
+			namespace = own
+		} else {
+			message.Set(field, protoreflect.ValueOfString(namespace))
 		}
 	}
-	if field := fields.ByName("next"); field != nil && message.Has(field) {
-		o.fillIn(message.Mutable(field).Message())
-	}
+	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.Message() == nil || field.IsMap():
+		case field.IsList():
+			for list, i := value.List(), 0; i < list.Len(); i++ {
+				fillIn(list.Get(i).Message(), namespace)
+			}
+		default:
+			fillIn(value.Message(), namespace)
+		}
+		return true
+	})
 }

@@ -34,6 +34,7 @@ const (
 	reportClaim      protowire.Number = 5
 
 	requestReports  protowire.Number = 2
+	responseTasks   protowire.Number = 1
 	responseResults protowire.Number = 2
 	resultError     protowire.Number = 2
 )
@@ -84,61 +85,83 @@ func (codec) Unmarshal(data []byte, message any) error {
 	if !ok {
 		return proto.Unmarshal(data, message.(proto.Message))
 	}
-	rest := make([]byte, 0, len(data))
-	err := fields(data, func(number protowire.Number, field, value []byte) error {
-		if number != responseResults {
-			rest = append(rest, field...)
-			return nil
-		}
-		refusal, err := refusalOf(value)
-		if refusal != nil {
-			if r.refusals == nil {
-				r.refusals = map[int]*v1.Error{}
+	var rest []byte
+	err := fields(data, func(f field) error {
+		switch f.number {
+		case responseTasks:
+			task, err := taskOf(f.bytes)
+			r.Tasks = append(r.Tasks, task)
+			return err
+		case responseResults:
+			refusal, err := refusalOf(f.bytes)
+			if refusal != nil {
+				if r.refusals == nil {
+					r.refusals = map[int]*v1.Error{}
+				}
+				r.refusals[r.results] = refusal
 			}
-			r.refusals[r.results] = refusal
+			r.results++
+			return err
 		}
-		r.results++
-		return err
+		rest = append(rest, f.all...)
+		return nil
 	})
-	if err != nil {
+	if err != nil || rest == nil {
 		return err
 	}
-	return proto.Unmarshal(rest, &r.WorkResponse)
+	return proto.UnmarshalOptions{Merge: true}.Unmarshal(rest, &r.WorkResponse)
 }
 
 // refusalOf is the error of a TransitionResult.
 func refusalOf(result []byte) (refusal *v1.Error, err error) {
-	err = fields(result, func(number protowire.Number, _, value []byte) error {
-		if number != resultError {
+	err = fields(result, func(f field) error {
+		if f.number != resultError {
 			return nil
 		}
 		if refusal == nil {
 			refusal = &v1.Error{}
 		}
-		return proto.UnmarshalOptions{Merge: true}.Unmarshal(value, refusal)
+		return proto.UnmarshalOptions{Merge: true}.Unmarshal(f.bytes, refusal)
 	})
 	return refusal, err
 }
 
-// fields visits the fields of a message: with its tag, and the value of one that has a length.
-func fields(message []byte, visit func(number protowire.Number, field, value []byte) error) error {
+// field is one of a message: all of it, and what it holds.
+type field struct {
+	number protowire.Number
+	all    []byte
+	bytes  []byte // nil: it has no length
+	varint uint64
+	kind   protowire.Type
+}
+
+// fields visits the fields of a message.
+func fields(message []byte, visit func(field) error) error {
+	var f field
 	for len(message) > 0 {
-		number, kind, tag := protowire.ConsumeTag(message)
-		if tag < 0 {
+		tag := 1
+		if first := message[0]; first >= 8 && first < 0x80 { // as most are
+			f.number, f.kind = protowire.Number(first>>3), protowire.Type(first&7)
+		} else if f.number, f.kind, tag = protowire.ConsumeTag(message); tag < 0 {
 			return protowire.ParseError(tag)
 		}
-		size := protowire.ConsumeFieldValue(number, kind, message[tag:])
+		var size int
+		f.bytes = nil
+		switch value := message[tag:]; f.kind {
+		case protowire.BytesType:
+			f.bytes, size = protowire.ConsumeBytes(value)
+		case protowire.VarintType:
+			f.varint, size = protowire.ConsumeVarint(value)
+		default:
+			size = protowire.ConsumeFieldValue(f.number, f.kind, value)
+		}
 		if size < 0 {
 			return protowire.ParseError(size)
 		}
-		var value []byte
-		if kind == protowire.BytesType {
-			value, _ = protowire.ConsumeBytes(message[tag:])
-		}
-		if err := visit(number, message[:tag+size], value); err != nil {
+		f.all, message = message[:tag+size], message[tag+size:]
+		if err := visit(f); err != nil {
 			return err
 		}
-		message = message[tag+size:]
 	}
 	return nil
 }

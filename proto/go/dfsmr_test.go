@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +116,28 @@ func TestAllKindsOfCalls(t *testing.T) {
 	defer enough()
 	if _, err := client.Wait(brief, &v1.GetInstanceRequest{Id: "i1"}); err == nil {
 		t.Fatal("i1 has not stopped")
+	}
+}
+
+func TestRequestsInRequestsAreOfTheClientsNamespace(t *testing.T) {
+	server := dfsmrtest.Server(t)
+	client := clientOf(t, server.Address, dfsmr.WithNamespace("x"))
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	must[*v1.DefineResponse](t)(client.Define(ctx, &v1.DefineRequest{Source: strings.Replace(manual, "manual: true, ", "", 1)}))
+	must[*v1.StartResponse](t)(client.Start(ctx, &v1.StartRequest{Machine: "m", Id: "i"}))
+	work := must[v1.RunnerService_WorkClient](t)(client.Work(ctx))
+	open := &v1.WorkRequest{Open: &v1.ReadyRequest{Machine: "m", MaxTasks: 1, Worker: "w"}}
+	if err := work.Send(open); err != nil {
+		t.Fatal(err)
+	}
+	if heard := must[*v1.WorkResponse](t)(work.Recv()); len(heard.Tasks) != 1 || heard.Tasks[0].Namespace != "x" {
+		t.Fatal(heard)
+	}
+	topic := &v1.WatchRequest_Topic{Key: "i", What: &v1.WatchRequest_Topic_Instance{Instance: &v1.GetInstanceRequest{Id: "i"}}}
+	watch := must[v1.ViewService_WatchClient](t)(client.Watch(ctx, &v1.WatchRequest{Topics: []*v1.WatchRequest_Topic{topic}}))
+	if told := must[*v1.WatchResponse](t)(watch.Recv()); told.GetInstance().GetNamespace() != "x" {
+		t.Fatal(told)
 	}
 }
 

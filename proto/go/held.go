@@ -12,18 +12,21 @@ import (
 type held struct {
 	loop       *loop
 	at         int // where inHand has it
-	batch      int // the crew's
+	batch      int // the crew's, as is the next
+	taken      time.Time
 	task       Task
 	handler    Handler
 	ctx        taskContext // of its handler
 	cancelled  bool
 	finishable bool // cancelled, but a report of it counts
+	timedOut   bool // it is to end, since it has run for too long
 	over       bool
 	report     report // of its handler, once that has ended
 
 	extendEvery time.Duration // 0: never
 	extendAt    time.Time
 	resendAt    time.Time
+	endsAt      time.Time // when it will have run for too long; zero: never
 
 	// What the next extension tells, and who waits for its answer.
 	progress   float64
@@ -104,13 +107,14 @@ func (c *taskContext) Err() error {
 	return c.err
 }
 
-func (c *taskContext) cancel() {
+// end says why; the first reason stays.
+func (c *taskContext) end(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.err != nil {
 		return
 	}
-	c.err = context.Canceled
+	c.err = why
 	if c.done != nil {
 		close(c.done)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -20,26 +21,26 @@ const (
 	mostReport  = 4_000_000
 	soonest     = 20 * time.Millisecond // between two extensions of a claim
 	sendAgain   = time.Second           // a report that the server had no room for
-	gatherTime  = time.Millisecond      // that reports wait for those of tasks that came with theirs
+	gatherTime  = time.Millisecond      // that reports wait for others
 	callTime    = 5 * time.Second       // of a call beside the stream
 	lastMoments = 5 * time.Second       // for the end of a stream that was closed
 )
 
 var never = time.Unix(math.MaxInt32, 0)
 
-// told is what a handler tells of its progress.
-type told struct {
-	held *held
-	item *v1.ExtendRequest_Item
-	done chan error
-}
-
-// loop is the stream of a worker: what came, what goes, and what is in hand. All of it belongs to the
-// goroutine of run; handlers and streams talk to it by channels.
+// loop is the stream of a worker: what came, what goes, and what is in hand. `mu` guards all of it but
+// the channels. Whoever has news takes it: the goroutine of run, which has to do with the time, and those
+// of the crew, which read the stream, run handlers, and send what these returned. So a task waits for no
+// other goroutine on its way.
 type loop struct {
 	worker  *Worker
 	session string
+	crew    *crew
+	opened  chan *stream
+	over    chan struct{} // closed at the end
+	roused  chan struct{} // run is to look again
 
+	mu          sync.Mutex
 	held        inHand
 	reports     []*held // to be sent
 	extends     []*held
@@ -47,14 +48,7 @@ type loop struct {
 	drain       bool
 	sentReports []*held // not answered yet
 	sentExtends []sentExtend
-
-	crew     *crew
-	outcomes []outcome
-	together *time.Timer // when the outcomes of young tasks are not waited for any more
-	gathers  bool        // it is set
-	told     chan told
-	opened   chan *stream
-	over     chan struct{} // closed at the end
+	outcomes    []outcome
 
 	wake time.Time // when to look at the time again
 
@@ -74,11 +68,9 @@ func newLoop(w *Worker) *loop {
 		panic(err)
 	}
 	l := &loop{worker: w, session: hex.EncodeToString(session),
-		told: make(chan told), opened: make(chan *stream), over: make(chan struct{}),
+		opened: make(chan *stream), over: make(chan struct{}), roused: make(chan struct{}, 1),
 		pause: 100 * time.Millisecond, graceEnd: never, lastEnd: never}
-	l.crew = newCrew(l.handle)
-	l.together = time.NewTimer(time.Hour)
-	unset(l.together)
+	l.crew = &crew{read: l.read, work: l.handle, tell: l.finishedAll, gatherTime: gatherTime}
 	return l
 }
 
@@ -86,49 +78,44 @@ func (l *loop) run(ctx context.Context) error {
 	all, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	defer close(l.over)
-	defer l.dropAll()
 	stop := ctx.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.dropAll()
 	for {
 		l.open(all)
 		if now := time.Now(); !now.Before(l.wake) {
 			l.wake = l.tend(now)
 			reset(timer, l.wake)
 		}
-		var heard chan *response
-		var want chan struct{}
+		l.push()
+		var over chan struct{}
 		if l.stream != nil {
-			heard = l.stream.heard
-			if l.hasNews() {
-				want = l.stream.want
-			}
+			over = l.stream.over
 		}
+		l.mu.Unlock()
+		var err error
 		select {
 		case <-stop:
 			stop = nil
+			l.mu.Lock()
 			l.stopping, l.drain, l.graceEnd = true, true, time.Now().Add(l.worker.grace)
 			l.wake = time.Time{}
 		case s := <-l.opened:
-			if err := l.take(s); err != nil {
-				return err
-			}
-		case response, ok := <-heard:
-			if ok {
-				l.hear(response)
-			} else if err := l.ended(); err != nil {
-				return err
-			}
-		case <-want:
-			l.stream.send <- l.fill()
-		case <-l.crew.news:
-			l.finishedAll()
-		case <-l.together.C:
-			l.crew.age()
-			l.finishedAll()
-		case news := <-l.told:
-			l.noteNews(news)
+			l.mu.Lock()
+			err = l.take(s)
+		case <-over:
+			l.mu.Lock()
+			err = l.ended()
+		case <-l.roused:
+			l.mu.Lock()
 		case <-timer.C:
+			l.mu.Lock()
+		}
+		if err != nil {
+			return err
 		}
 		if l.stream == nil && !l.opening && (l.closing || (l.stopping && len(l.held) == 0)) {
 			return nil
@@ -136,18 +123,24 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-func reset(timer *time.Timer, at time.Time) {
-	unset(timer)
-	timer.Reset(time.Until(at))
+// rouse has run look again where something is due earlier than it thinks, or where all is done.
+func (l *loop) rouse() {
+	if l.wake.IsZero() || l.stopping {
+		select {
+		case l.roused <- struct{}{}:
+		default:
+		}
+	}
 }
 
-func unset(timer *time.Timer) {
+func reset(timer *time.Timer, at time.Time) {
 	if !timer.Stop() {
 		select {
 		case <-timer.C:
 		default:
 		}
 	}
+	timer.Reset(time.Until(at))
 }
 
 // The time.
@@ -184,6 +177,13 @@ func (l *loop) tend(now time.Time) time.Time {
 				earlier(h.resendAt)
 			}
 		}
+		if !h.endsAt.IsZero() {
+			if !now.Before(h.endsAt) {
+				l.timeOut(h)
+			} else {
+				earlier(h.endsAt)
+			}
+		}
 		if h.extendEvery > 0 {
 			if !now.Before(h.extendAt) {
 				l.extend(h, now)
@@ -192,6 +192,17 @@ func (l *loop) tend(now time.Time) time.Time {
 		}
 	}
 	return next
+}
+
+// timeOut tells a handler to end, whatever it returns then. Until it has, its claim is kept.
+func (l *loop) timeOut(h *held) {
+	h.endsAt = time.Time{}
+	if h.report.bytes != nil || h.cancelled {
+		return
+	}
+	l.worker.logger.Info("a handler has run for too long", "instance", h.task.Instance, "node", h.task.Node)
+	h.timedOut = true
+	h.ctx.end(context.DeadlineExceeded)
 }
 
 // giveUp ends the grace.
@@ -220,9 +231,18 @@ func (l *loop) extend(h *held, now time.Time) {
 
 // What is heard.
 
-func (l *loop) hear(heard *response) {
+// hear is called by what reads the stream.
+func (l *loop) hear(s *stream, heard *response) {
 	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stream != s {
+		return
+	}
 	l.pause = 100 * time.Millisecond
+	if len(heard.Tasks) > 0 { // first, so that handlers run meanwhile
+		l.begin(heard.Tasks, now)
+	}
 	l.answered(heard.results, heard.refusals, now)
 	for _, item := range heard.Extended {
 		e := l.sentExtends[0]
@@ -235,9 +255,9 @@ func (l *loop) hear(heard *response) {
 			l.abort(h)
 		}
 	}
-	if len(heard.Tasks) > 0 {
-		l.begin(heard.Tasks, now)
-	}
+	l.crew.answered(len(l.sentReports) == 0)
+	l.push()
+	l.rouse()
 }
 
 func contains(all []string, one string) bool {
@@ -260,6 +280,9 @@ func (l *loop) begin(messages []*v1.Task, now time.Time) {
 		if message.Deadline != nil {
 			l.span(h, message.Deadline, now)
 		}
+		if message.RunTimeout != nil {
+			l.at(&h.endsAt, now.Add(message.RunTimeout.AsDuration()))
+		}
 		if h.handler = l.worker.handlerOf(&h.task); h.handler != nil {
 			tasks = append(tasks, h)
 			continue
@@ -269,14 +292,9 @@ func (l *loop) begin(messages []*v1.Task, now time.Time) {
 		l.forget(h)
 		l.returns = append(l.returns, relinquish(h, "the worker has no handler for it", true))
 	}
-	if len(tasks) == 0 {
-		return
+	if len(tasks) > 0 {
+		l.crew.add(tasks)
 	}
-	if !l.gathers {
-		l.together.Reset(gatherTime)
-		l.gathers = true
-	}
-	l.crew.add(tasks)
 }
 
 // handle runs the handler of a task, in a goroutine of the crew.
@@ -385,22 +403,25 @@ func (l *loop) abort(h *held) {
 		return
 	}
 	h.cancelled = true
-	h.ctx.cancel()
+	h.ctx.end(context.Canceled)
 	l.worker.count("cancelled", 1)
 }
 
 // What handlers say.
 
+// finishedAll takes and sends what handlers returned. It is called by goroutines of the crew: sending
+// may take its time where the server does not read.
 func (l *loop) finishedAll() {
-	var young bool
-	l.outcomes, young = l.crew.outcomes(l.outcomes)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outcomes = l.crew.outcomes(l.outcomes)
 	for _, o := range l.outcomes {
 		l.finished(o)
 	}
-	if !young {
-		unset(l.together)
-		l.gathers = false
+	if l.stream != nil {
+		l.send(l.stream)
 	}
+	l.rouse()
 }
 
 func (l *loop) finished(o outcome) {
@@ -413,6 +434,9 @@ func (l *loop) finished(o outcome) {
 	case h.cancelled && !(h.finishable && h.task.Deadline.IsZero() && o.bad == nil):
 		l.worker.count("dropped", 1)
 		l.giveBack(h, "cancelled", false)
+	case h.timedOut:
+		h.report = timeoutReport(&h.task)
+		l.reports = append(l.reports, h)
 	case o.bad != nil:
 		l.worker.logger.Error("a handler returned no result", "instance", h.task.Instance,
 			"error", o.bad, "transitions", o.known)
@@ -429,40 +453,42 @@ func (l *loop) finished(o outcome) {
 
 // tell is called by handlers. It waits for the answer where there is a checkpoint.
 func (l *loop) tell(ctx context.Context, h *held, item *v1.ExtendRequest_Item) error {
-	news := told{h, item, make(chan error, 1)}
-	select {
-	case l.told <- news:
-	case <-l.over:
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	if !l.noteNews(h, item, done) {
 		return StaleClaim
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 	if item.Checkpoint == "" {
 		return nil
 	}
 	select {
-	case err := <-news.done:
+	case err := <-done:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (l *loop) noteNews(news told) {
-	h := news.held
+// noteNews has news sent. False: the claim is not ours any more.
+func (l *loop) noteNews(h *held, item *v1.ExtendRequest_Item, done chan error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if h.over || h.cancelled {
-		news.done <- StaleClaim
-		return
+		return false
 	}
-	h.progress = news.item.Progress
-	if news.item.Checkpoint != "" {
-		h.checkpoint = news.item.Checkpoint
+	h.progress = item.Progress
+	if item.Checkpoint != "" {
+		h.checkpoint = item.Checkpoint
 	}
-	if news.item.Note != "" {
-		h.note = news.item.Note
+	if item.Note != "" {
+		h.note = item.Note
 	}
-	h.waiting = append(h.waiting, news.done)
+	h.waiting = append(h.waiting, done)
 	l.extend(h, time.Now())
+	l.push()
+	return true
 }
 
 // giveBack returns a task; what runs at most once has begun, and stays. `refused`: this worker would
@@ -493,7 +519,7 @@ func relinquish(h *held, reason string, refused bool) *v1.RelinquishRequest {
 func (l *loop) forget(h *held) {
 	h.over = true
 	l.held.delete(h)
-	h.ctx.cancel()
+	h.ctx.end(context.Canceled)
 	for _, done := range h.waiting {
 		done <- StaleClaim
 	}

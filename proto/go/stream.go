@@ -14,13 +14,14 @@ import (
 	v1 "dfsmr/v1"
 )
 
-// stream is one Work stream: a goroutine reads it, one sends.
+// stream is one Work stream: one goroutine at a time reads it, and one sends.
 type stream struct {
+	work   v1.RunnerService_WorkClient
 	cancel context.CancelFunc
-	want   chan struct{}  // the sender could take a message
-	send   chan *request  // the message; closed: no more
-	heard  chan *response // closed: over, and why is in `end`
+	news   chan struct{} // there is something to be sent
+	over   chan struct{} // closed: it is, and why is in `end`
 	end    error
+	sends  bool // a goroutine does, or nothing is sent any more; the loop's mu guards it
 
 	offset  time.Duration // the server's clock minus ours
 	virtual bool          // a clock that goes by order only
@@ -44,8 +45,7 @@ func (l *loop) open(all context.Context) {
 // dial asks for the clock, which deadlines are told by (not every token may), and opens a stream.
 func (l *loop) dial(all context.Context) *stream {
 	ctx, cancel := context.WithCancel(all)
-	s := &stream{cancel: cancel, want: make(chan struct{}, 1), send: make(chan *request, 1),
-		heard: make(chan *response)}
+	s := &stream{cancel: cancel, news: make(chan struct{}, 1), over: make(chan struct{})}
 	brief, enough := context.WithTimeout(ctx, callTime)
 	defer enough()
 	clock, err := l.worker.client.GetClock(brief, &v1.GetClockRequest{})
@@ -69,50 +69,74 @@ func (l *loop) dial(all context.Context) *stream {
 		s.end = err
 		return s
 	}
-	go s.write(ctx, work)
-	go s.read(ctx, work)
+	s.work = work
+	go l.sendNews(ctx, s)
 	return s
 }
 
-func (s *stream) write(ctx context.Context, work v1.RunnerService_WorkClient) {
+// push has the goroutine of the stream send what there is, for those that cannot wait for it.
+func (l *loop) push() {
+	if l.stream == nil || !l.hasNews() {
+		return
+	}
+	select {
+	case l.stream.news <- struct{}{}:
+	default:
+	}
+}
+
+func (l *loop) sendNews(ctx context.Context, s *stream) {
 	for {
 		select {
-		case s.want <- struct{}{}:
+		case <-s.news:
+			l.mu.Lock()
+			l.send(s)
+			l.mu.Unlock()
 		case <-ctx.Done():
 			return
-		}
-		var next *request
-		select {
-		case next = <-s.send:
-		case <-ctx.Done():
-			return
-		}
-		if next == nil {
-			_ = work.CloseSend()
-			return
-		}
-		if work.SendMsg(next) != nil {
-			return // Recv tells why
 		}
 	}
 }
 
-func (s *stream) read(ctx context.Context, work v1.RunnerService_WorkClient) {
-	defer s.cancel()
-	defer close(s.heard)
-	for {
-		heard := &response{}
-		if err := work.RecvMsg(heard); err != nil {
-			s.end = err
-			return
-		}
-		select {
-		case s.heard <- heard:
-		case <-ctx.Done():
-			s.end = ctx.Err()
+// send sends all there is, and what comes meanwhile; it gives up mu while it does. Where another one
+// sends already, that one goes on with it.
+func (l *loop) send(s *stream) {
+	if s.sends {
+		return
+	}
+	s.sends = true
+	for l.stream == s && l.hasNews() {
+		next := l.fill()
+		l.crew.answered(len(l.sentReports) == 0)
+		l.mu.Unlock()
+		more := s.write(next)
+		l.mu.Lock()
+		if !more {
 			return
 		}
 	}
+	s.sends = false
+}
+
+// write sends a message; nil: no more comes. False: nothing can be sent any more.
+func (s *stream) write(next *request) bool {
+	if next == nil {
+		_ = s.work.CloseSend()
+		return false
+	}
+	return s.work.SendMsg(next) == nil // else Recv tells why
+}
+
+// read reads one message. False: the stream is over.
+func (l *loop) read(s *stream) bool {
+	heard := &response{}
+	if s.end = s.work.RecvMsg(heard); s.end != nil {
+		close(s.over)
+		s.cancel()
+		return false
+	}
+	l.hear(s, heard)
+	return true
 }
 
 // take takes up a new stream: all in hand is extended, and what was not answered sent again.
@@ -123,6 +147,8 @@ func (l *loop) take(s *stream) error {
 		return l.broke(s.end)
 	}
 	l.stream = s
+	l.crew.answered(true) // what was told is to be told again
+	l.crew.readFrom(s)
 	for _, h := range l.sentReports {
 		if !h.over {
 			l.reports = append(l.reports, h)

@@ -79,7 +79,7 @@ func (t *Task) read(m *v1.Task, to teller) {
 }
 
 func (t *Task) object(text string) json.RawMessage {
-	if text == "" {
+	if text == "" || text == "{}" {
 		return t.empty[:len(t.empty):len(t.empty)]
 	}
 	return json.RawMessage(text)
@@ -199,6 +199,13 @@ func Retry(text string, after time.Duration) error { return &failure{text: text,
 
 // Fail is the transition "error", without any more tries.
 func Fail(text string) error { return &failure{text: text, fatal: true} }
+
+// timeoutReport is the transition "error" of what has run for too long.
+func timeoutReport(t *Task) report {
+	made, _ := reportOf(t, &v1.TransitionRequest{Transition: "error", ErrorKind: "timeout",
+		Error: fmt.Sprint("it ran for longer than ", t.Message.RunTimeout.AsDuration())})
+	return made
+}
 
 // errorReport is the transition "error" of what a handler returned. stack: of a panic.
 func errorReport(t *Task, err error, stack string) (report, error) {

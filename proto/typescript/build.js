@@ -18,7 +18,7 @@ if (fs.existsSync("../dfsmr/v1")) {
 
 const protobuf = require("protobufjs");
 const REQUIRED = JSON.parse(fs.readFileSync("protos/required.json", "utf8"));
-// Methods that client.ts has by hand, and streams to the server.
+// What client.ts has by hand.
 const BY_HAND = new Set(["Changes"]);
 
 const files = fs.readdirSync("protos/dfsmr/v1").map((name) => `dfsmr/v1/${name}`).sort();
@@ -85,10 +85,15 @@ export interface CallOptions {
   timeout?: number;
 }
 
+/** What a method sends that sends a stream. */
+export type Requests<T> = Iterable<T> | AsyncIterable<T>;
+
 export abstract class Calls {
   protected abstract unary(service: string, method: string, fields: object): Promise<unknown>;
   protected abstract pages(service: string, method: string, fields: object): AsyncGenerator<unknown>;
   protected abstract stream(service: string, method: string, fields: object): AsyncGenerator<unknown>;
+  protected abstract send(service: string, method: string, requests: Requests<object>, options: CallOptions): Promise<unknown>;
+  protected abstract exchange(service: string, method: string, requests: Requests<object>, options: CallOptions): AsyncGenerator<unknown>;
 `;
 
 function methodText(service, method) {
@@ -108,12 +113,20 @@ function methodText(service, method) {
   };
   const word = (field) => (field.name === "package" ? "name" : field.name);  // it is a reserved word
   const given = required.map((field) => `${word(field)}: ${qualified(field)}, `).join("");
-  const omitted = ["pageToken", ...required.map((field) => field.name)]
+  const omitted = [...(helper === "pages" ? ["pageToken"] : []), ...required.map((field) => field.name)]
     .filter((name) => request.fields[name]).map((name) => `"${name}"`).join(" | ");
   const input = `m.${nameOf(request)}Input`;
   const rest = omitted ? `Omit<${input}, ${omitted}>` : input;
   const values = required.map((field) => `${field.name}: ${word(field)}, `).join("");
   const name = method.name[0].toLowerCase() + method.name.slice(1);
+  if (method.requestStream) {
+    helper = method.responseStream ? "exchange" : "send";
+    return `
+  ${name}(requests: Requests<${input}>, options: CallOptions = {}): ${whole} {
+    return this.${helper}("${service.name}", "${method.name}", requests, options) as ${whole};
+  }
+`;
+  }
   return `
   ${name}(${given}fields: ${rest} & CallOptions = {}): ${whole} {
     return this.${helper}("${service.name}", "${method.name}", { ${values}...fields }) as ${whole};
@@ -132,7 +145,7 @@ all(ours, (nested) => {
     }
   } else if (nested instanceof protobuf.Service) {
     for (const method of nested.methodsArray) {
-      if (!BY_HAND.has(method.name) && !method.requestStream) calls += methodText(nested, method);
+      if (!BY_HAND.has(method.name)) calls += methodText(nested, method);
     }
   }
 });

@@ -23,6 +23,8 @@ nodes:
   done: {final: true}
   failed: {final: true, result: error}
 """
+TIMED = HASTY.replace("id: hasty", "id: timed").replace("timeout: 0.6,", "timeout: 5.0, run_timeout: 400ms,")
+TIMED_ASYNC = TIMED.replace("id: timed", "id: timed_async")
 STRICT = """\
 id: strict
 nodes:
@@ -51,7 +53,7 @@ plan: unknown
 flow:
   - {step: it, action: try.unknown}
 """
-OURS = [JOB, ASYNC, ONCE, HASTY, STRICT, TRYING]
+OURS = [JOB, ASYNC, ONCE, HASTY, TIMED, TIMED_ASYNC, STRICT, TRYING]
 
 
 def theirs():

@@ -114,6 +114,16 @@ def test_cancel_aborts_the_handler_and_drops_its_result(worker, space, machine):
     assert result(space.get(id)) == "CANCELLED" and not space.get(id).outputs.get("work")
 
 
+@pytest.mark.parametrize("machine", ["timed", "timed_async"])
+def test_an_attempt_takes_no_longer_than_its_run_timeout(worker, space, machine):
+    assert result(run(space, machine, do="sleep", seconds=0.01)) == "SUCCESS"
+    late = run(space, machine, do="sleep", seconds=60)
+    assert worker.saw("aborted", late.id) and result(late) == "ERROR"
+    [entered] = [c for c in space.history(late.id) if kind(c) == "TRANSITIONED"]
+    assert entered.transition == "error" and entered.note.startswith("it ran for longer than ")
+    assert [kind(c) for c in space.history(late.id)].count("CLAIMED") == 1
+
+
 def test_a_claim_lost_to_another_report_aborts_the_handler(worker, space):
     id = space.start("job", params={"do": "sleep", "seconds": 60})
     worker.saw("begin", id)

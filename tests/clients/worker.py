@@ -107,9 +107,10 @@ def hashed(task):
     return "ok", {"sha256": "0", "bytes": 1}
 
 
-for machine in ("job", "once", "hasty", "strict"):
+for machine in ("job", "once", "hasty", "timed", "strict"):
     worker.handles(machine, "work")(handle)
-worker.handles("async", "work")(handle_async)
+for machine in ("async", "timed_async"):
+    worker.handles(machine, "work")(handle_async)
 worker.handles(action="try.*")(handle)
 worker.handles("crawler", "crawl")(pass_on)
 for node in ("reserve", "charge", "reconcile", "ship", "release"):

@@ -75,6 +75,7 @@ def test_man_pages_say_what_help_says(packages, tmp_path):
     server, settings = page("man8/dsrv.8.gz"), page("man5/dsrv.yaml.5.gz")
     flags = re.findall(r"(?m)^ +(?:-h,)?--([a-z-]+)", run(tmp_path / "usr/bin/dsrv", "--help").stdout)
     assert len(flags) > 20
+    assert ".B dsrv verify DIR|FILE" in server
     for flag in set(flags) - {"help", "version", "config"}:
         assert f"--{flag}" in server, flag
         assert f".B {flag}: " in settings, flag

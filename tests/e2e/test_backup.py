@@ -458,6 +458,8 @@ def test_verify_wants_a_store_that_is_not_served(new_server, tmp_path):
     assert done.returncode == 1 and "there is no store" in done.stderr
     assert run("verify").returncode == 2
     assert "Usage: dsrv verify" in run("verify", "--help").stdout
+    for command in ("verify", "migrate", "store"):
+        assert f"\n  dsrv {command}" in run("--help").stdout
 
 
 @pytest.fixture

@@ -132,6 +132,20 @@ def test_it_finds_work_that_nobody_asks_for(alone):
     assert "worker" not in doctor(dcli)
 
 
+def test_it_finds_what_more_troubles_than_an_overview_shows_leave_out(alone):
+    server, dcli = alone(virtual_clock="+1s")
+    space = server.space("team")
+    space.define("---\n".join(JOB.replace("id: job", f"id: fails{i}") for i in range(60)))
+    space.define(JOB)
+    for i in range(60):
+        space.start(f"fails{i}")
+        space.report(space.take(f"fails{i}"), "error")
+    space.start("job")
+    server.advance(by=200)
+    assert re.match(r"1 ready at job/work.*no worker asks for it", only(doctor(dcli)["worker"]))
+    assert "worker" in doctor(dcli, "--namespace", "team")
+
+
 def test_it_finds_timeouts_at_their_maximum(alone):
     server, dcli = alone()
     space = server.space("default")

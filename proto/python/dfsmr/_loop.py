@@ -48,6 +48,8 @@ class Held(Task):
     future: Any = None                      # of an async handler
     report = b""                            # a TransitionRequest
     finishable = False                      # cancelled, but a report of it counts
+    timed_out = False                       # it is to end, since it has run for too long
+    ends_at = 0.0                           # when it will have; 0: nobody has looked at it yet
     extend_every = 0.0                      # 0: never
     extend_at = 0.0                         # 0: nobody has looked at its deadline yet
     resend_at: Optional[float] = None
@@ -66,6 +68,13 @@ class Held(Task):
         """So long it was until the deadline."""
         self.extend_every = max(seconds / 3, _SOONEST)
         self.extend_at = since + self.extend_every
+
+
+def _too_long(held: Held) -> bytes:
+    seconds = held.message.run_timeout.ToNanoseconds() / 1e9
+    return v1.TransitionRequest(
+        instance=held.instance, claim=held.key, transition="error", error_kind="timeout",
+        error=f"it ran for longer than {seconds:g} s").SerializeToString()
 
 
 class Loop:
@@ -134,7 +143,9 @@ class Loop:
             if held.state != "running":
                 return
             # Of work at most once it is better known how it went than not.
-            if held.is_cancelled and not (held.finishable and held.at_most_once):
+            if held.timed_out:
+                report = _too_long(held)
+            elif held.is_cancelled and not (held.finishable and held.at_most_once):
                 return self.drop(held)
             held.state, held.report = "reported", report
             self._unreported -= 1
@@ -202,11 +213,26 @@ class Loop:
                     soonest = min(soonest, held.since + _SOONEST)
                     continue
                 self._span(held, held.message, held.since)
+            if not held.ends_at:
+                limit = held.message.run_timeout
+                held.ends_at = (held.since + limit.ToNanoseconds() / 1e9
+                                if held.message.HasField("run_timeout") else float("inf"))
+            if held.state == "running" and not held.is_cancelled:
+                if held.ends_at <= now:
+                    self._time_out(held)
+                else:
+                    soonest = min(soonest, held.ends_at)
             if held.extend_every:
                 if held.extend_at <= now:
                     self._extend(held, now)
                 soonest = min(soonest, held.extend_at)
         return soonest
+
+    def _time_out(self, held: Held) -> None:
+        """Tells its handler to end, whatever it returns then. Until it has, its claim is kept."""
+        log.warning("%s/%s of %s has run for too long", held.machine, held.node, held.instance)
+        held.timed_out = True
+        self._abort(held)
 
     def _give_up(self, now: float) -> None:
         """The grace is over."""
@@ -494,15 +520,22 @@ class Loop:
 
     def _cancel(self, held: Held) -> None:
         """Aborts its handler, whose end then gives it back."""
-        if held.state == "reported" or held.is_cancelled:
+        if held.state == "reported" or (held.is_cancelled and not held.timed_out):
             return
-        held.cancel()
         self._count("cancelled", 1)
+        if held.timed_out:  # its handler knows already
+            held.timed_out = False
+            return
         if self._worker.withdraw(held):  # its handler has not begun, and will not
             held.state = "waiting"
+        self._abort(held)
         if held.state == "waiting":
             self.drop(held)
-        elif held.future is not None:
+
+    @staticmethod
+    def _abort(held: Held) -> None:
+        held.cancel()
+        if held.state == "running" and held.future is not None:
             held.future.get_loop().call_soon_threadsafe(held.future.cancel)
 
     def _forget(self, held: Held) -> bool:

@@ -89,6 +89,18 @@ def is_repeated(field: Any) -> bool:
     return field.label == field.LABEL_REPEATED if known is None else bool(known)
 
 
+def fill_in(message: Any, namespace: str) -> None:
+    """Puts a request, and the requests in it, into a namespace where they name none; what is in one
+    that does belongs to that."""
+    if "namespace" in message.DESCRIPTOR.fields_by_name:
+        namespace = message.namespace = message.namespace or namespace
+    for field, value in message.ListFields():
+        if field.message_type is None or field.message_type.GetOptions().map_entry:
+            continue
+        for part in value if is_repeated(field) else [value]:
+            fill_in(part, namespace)
+
+
 def build(descriptor: Any, fields: Mapping[str, Any]) -> Any:
     """A message with these fields; those that are None stay unset."""
     message = descriptor._concrete_class()

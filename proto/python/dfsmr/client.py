@@ -4,14 +4,14 @@ from __future__ import annotations
 import os
 import random
 import time
-from typing import Any, Iterator, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Iterable, Iterator, Mapping, Optional, Sequence, Tuple, Union
 
 import grpc
 
 from . import errors
 from ._calls import Calls
 from ._channel import Channels
-from ._messages import build
+from ._messages import build, fill_in
 from .v1 import runner_pb2 as v1
 from .v1 import admin_pb2, agent_pb2, package_pb2, schedule_pb2, view_pb2
 
@@ -26,7 +26,8 @@ class Client(Calls):
     A method takes the fields that its request cannot do without in their order, and the others by
     name: JSON objects as dicts, times as datetimes, durations in seconds, enums by name. It returns
     the one field of the reply, or the reply; a list is an iterator over all pages. What is refused
-    raises the `Error` of its reason. Threads may share a client.
+    raises the `Error` of its reason. Threads may share a client. A method that sends a stream takes an
+    iterable of requests, each a message or a dict of its fields.
 
     `address` is "host:port", or several with commas between: the client stays with one, and goes on
     to the next when it cannot be reached.
@@ -110,13 +111,8 @@ class Client(Calls):
     def _prepare(self, service: str, method: str, fields: Mapping[str, Any]) -> Tuple[str, str, Any, Any]:
         descriptor = _SERVICES[service].methods_by_name[method]
         request = build(descriptor.input_type, fields)
-        names = descriptor.input_type.fields_by_name
-        if self.namespace and "namespace" in names and not request.namespace:
-            request.namespace = self.namespace
-        for start in getattr(request, "starts", ()):
-            start.namespace = start.namespace or self.namespace
-        for report in getattr(request, "transitions", ()):
-            report.namespace = report.namespace or self.namespace
+        if self.namespace:
+            fill_in(request, self.namespace)
         kind = "unary_stream" if descriptor.server_streaming else "unary_unary"
         return f"/{service}/{method}", kind, request, descriptor.output_type._concrete_class
 
@@ -136,10 +132,15 @@ class Client(Calls):
 
     def _reply(self, service: str, method: str, fields: Mapping[str, Any],
                timeout: Optional[float]) -> Any:
-        return self._call(*self._prepare(service, method, fields), timeout or self.timeout)
+        path, kind, request, reply = self._prepare(service, method, fields)
+        return self._call(path, kind, request, reply, timeout or self.timeout + _wait_of(request))
 
     def _unary(self, service: str, method: str, fields: Any, timeout: Any) -> Any:
-        reply = self._reply(service, method, fields, timeout)
+        return self._only(self._reply(service, method, fields, timeout))
+
+    @staticmethod
+    def _only(reply: Any) -> Any:
+        """The one field of a reply, or the reply."""
         names = [field.name for field in reply.DESCRIPTOR.fields]
         return getattr(reply, names[0]) if len(names) == 1 else reply if names else None
 
@@ -160,6 +161,49 @@ class Client(Calls):
             raise errors.of_call(error) from None
         finally:
             call.cancel()
+
+    # A stream that has begun cannot go on at another address; the next one does.
+
+    def _sending(self, service: str, method: str, requests: Iterable[Any], timeout: Optional[float]) -> Any:
+        descriptor = _SERVICES[service].methods_by_name[method]
+        request, reply = descriptor.input_type, descriptor.output_type._concrete_class
+        kind = "stream_stream" if descriptor.server_streaming else "stream_unary"
+        call = getattr(self._channels.current, kind)(
+            f"/{service}/{method}", request._concrete_class.SerializeToString, reply.FromString)
+        return call(self._messages(request, requests), timeout=timeout,
+                    metadata=self._channels.metadata())
+
+    def _messages(self, descriptor: Any, requests: Iterable[Any]) -> Iterator[Any]:
+        """The first says which namespace all are of."""
+        first = True
+        for request in requests:
+            message = build(descriptor, request) if isinstance(request, Mapping) else request
+            if first and self.namespace:
+                fill_in(message, self.namespace)
+            first = False
+            yield message
+
+    def _send(self, service: str, method: str, requests: Any, timeout: Any) -> Any:
+        channel = self._channels.current
+        try:
+            return self._only(self._sending(service, method, requests, timeout or self.timeout))
+        except grpc.RpcError as error:
+            raise self._refusal(channel, error) from None
+
+    def _exchange(self, service: str, method: str, requests: Any, timeout: Any) -> Iterator[Any]:
+        channel = self._channels.current
+        call = self._sending(service, method, requests, timeout)
+        try:
+            yield from call
+        except grpc.RpcError as error:
+            raise self._refusal(channel, error) from None
+        finally:
+            call.cancel()
+
+    def _refusal(self, channel: Any, error: grpc.RpcError) -> errors.Error:
+        if error.code() == grpc.StatusCode.UNAVAILABLE:
+            self._channels.go_on(channel)
+        return errors.of_call(error)
 
 
 class Changes:
@@ -219,6 +263,12 @@ class Changes:
                     raise
             time.sleep(pause * random.uniform(0.8, 1.2))
             pause = min(pause * 2, 10.0)
+
+
+def _wait_of(request: Any) -> float:
+    """For how long a poll may wait, in seconds."""
+    poll = request.next if isinstance(request, v1.ReportRequest) else request
+    return poll.wait.ToNanoseconds() / 1e9 if isinstance(poll, v1.ReadyRequest) else 0.0
 
 
 # Of streams that are opened again.

@@ -297,7 +297,9 @@ class Worker:
 
     def _failed(self, held: Held, error: BaseException) -> None:
         where = f"{held.machine}/{held.node} of {held.instance}"
-        if held.is_cancelled:
+        if held.timed_out:
+            self._loop.report(held, b"")  # which says so
+        elif held.is_cancelled:
             self._loop.drop(held)
         elif isinstance(error, asyncio.CancelledError):
             self._loop.give_back(held, "its handler was cancelled")

@@ -1,7 +1,10 @@
 """What needs no server; the loop against a real one is tested by tests/clients of the repository."""
 import asyncio
+import contextlib
 import datetime
 import math
+import queue
+import re
 
 import dfsmr
 import grpc
@@ -137,6 +140,61 @@ def test_a_server_for_tests_and_all_kinds_of_calls():
         assert client.set_limit("db", max=3).max == 3 and client.get_limit("db").held == 0
         assert list(client.schedules()) == [] and client.get_clock().time.seconds > 0
         assert [c.visit for c in client.history("i")][-1] == 2
+
+
+def test_methods_that_send_a_stream():
+    with dfsmr.testing.server() as server, dfsmr.Client(server.address, namespace="x") as client:
+        client.define("{id: m, nodes: {a: {start: true, transitions: {ok: b}}, b: {final: true}}}")
+        client.start("m", id="i")
+        requests = queue.SimpleQueue()
+        requests.put({"open": {"machine": "m", "max_tasks": 1, "worker": "w"}})
+        with contextlib.closing(client.work(iter(requests.get, None))) as responses:
+            [task] = next(responses).tasks
+            requests.put(None)
+        assert (task.namespace, task.instance) == ("x", "i")
+        with pytest.raises(dfsmr.Error) as refused:
+            client.put_package([{"header": {"size": 3, "digest": "sha256:" + "0" * 64}},
+                                {"data": b"abc"}])
+        assert refused.value.reason == "DIGEST_MISMATCH"
+        items = [{"item": item} for item in client.export_namespace("x")]
+        done = client.import_namespace([{"header": {"name": "y"}}, *items])
+        assert done.definitions == 1 and client.get_machine("m", namespace="y").id == "m"
+
+
+def test_requests_in_requests_are_of_the_clients_namespace():
+    with dfsmr.testing.server() as server, dfsmr.Client(server.address, namespace="x") as client:
+        client.define("{id: m, nodes: {a: {start: true, transitions: {ok: b}}, b: {final: true}}}")
+        client.start("m", id="i")
+        reply = client.report([], next={"machine": "m", "max_tasks": 1})
+        assert [task.namespace for task in reply.tasks] == ["x"]
+        topics = [{"key": "i", "instance": {"id": "i"}}]
+        with contextlib.closing(client.watch(topics)) as told:
+            assert next(told).instance.namespace == "x"
+        client.define("{id: m, nodes: {a: {start: true, final: true}}}", namespace="y")
+        [result] = client.start_batch([{"machine": "m", "namespace": "y"}])
+        assert result.started.instance.namespace == "y"
+
+
+def test_a_poll_may_wait_for_longer_than_a_call_may_take():
+    with dfsmr.testing.server() as server, dfsmr.Client(server.address, timeout=0.3) as client:
+        client.define("{id: m, nodes: {a: {final: true, start: true}}}", timeout=5)
+        assert list(client.ready(machine="m", wait=0.6)) == []
+        assert list(client.report([], next={"machine": "m", "wait": 0.6}).tasks) == []
+
+
+def test_what_is_no_list_goes_on_by_its_token():
+    with dfsmr.testing.server() as server, dfsmr.Client(server.address) as client:
+        assert client.count_instances(page_token="").total == 0
+        with pytest.raises(dfsmr.BadRequest):
+            client.count_instances(page_token="none")
+        assert client.get_limit("db", page_token="").held == 0
+
+
+def test_each_method_of_the_services_is_there():
+    for service in dfsmr.client._SERVICES.values():
+        for method in service.methods:
+            name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", method.name).lower()
+            assert callable(getattr(dfsmr.Client, name, None)), method.full_name
 
 
 def test_changes_go_on_after_the_server_was_away():

@@ -1,10 +1,11 @@
 // Calls to a server.
-import { status, type ClientReadableStream, type ServiceError } from "@grpc/grpc-js";
-import { Calls } from "./calls";
+import { Readable, type Writable } from "node:stream";
+import { status, type Client as GrpcClient, type ClientReadableStream, type ServiceError } from "@grpc/grpc-js";
+import { Calls, type CallOptions, type Requests } from "./calls";
 import { Channels, methodOf, type ChannelOptions, type Method } from "./channel";
 import { isAgain, ofCall } from "./errors";
 import type * as m from "./messages";
-import { build } from "./values";
+import { build, fillIn, type Duration } from "./values";
 
 export interface ClientOptions extends ChannelOptions {
   /** Of a call, in seconds; default 30. */
@@ -16,7 +17,8 @@ export interface ClientOptions extends ChannelOptions {
  * A method takes the fields that its request cannot do without in their order, and the others as an
  * object. It returns the one field of the reply, or the reply; a list is an async iterator over all
  * pages. What is refused rejects with the error of its reason. `address` is "host:port", or several
- * with commas between: the client stays with one, and goes on to the next when it cannot be reached. */
+ * with commas between: the client stays with one, and goes on to the next when it cannot be reached.
+ * A method that sends a stream takes an iterable of requests. */
 export class Client extends Calls {
   readonly namespace: string;
   private readonly channels: Channels;
@@ -80,22 +82,18 @@ export class Client extends Calls {
   private prepare(service: string, method: string, fields: object): [Method, object, number | undefined] {
     const { timeout, ...given } = fields as { timeout?: number };
     const definition = methodOf(service, method);
-    const { type } = definition.requestType;
-    const request = build(`dfsmr.v1.${type.name}`, given) as Record<string, unknown>;
-    if (this.namespace !== "") {
-      if (type.field.some((field) => field.name === "namespace")) request["namespace"] ??= this.namespace;
-      for (const items of [request["starts"], request["transitions"]]) {
-        for (const item of (items ?? []) as { namespace?: string }[]) item.namespace ??= this.namespace;
-      }
-    }
+    const name = `dfsmr.v1.${definition.requestType.type.name}`;
+    const request = build(name, given);
+    if (this.namespace !== "") fillIn(name, request as Record<string, unknown>, this.namespace);
     return [definition, request, timeout];
   }
 
   private async call(service: string, method: string, fields: object): Promise<object> {
-    const [definition, request, timeout] = this.prepare(service, method, fields);
+    const [definition, request, given] = this.prepare(service, method, fields);
+    const timeout = given ?? this.timeout + waitOf(request);
     for (let left = this.channels.addresses.length - 1; ; --left) {
       const client = this.channels.current;
-      const deadline = Date.now() + (timeout ?? this.timeout) * 1000;
+      const deadline = Date.now() + timeout * 1000;
       try {
         return await new Promise<object>((resolve, reject) => {
           client.makeUnaryRequest(definition.path, definition.requestSerialize, definition.responseDeserialize,
@@ -111,9 +109,7 @@ export class Client extends Calls {
   }
 
   protected async unary(service: string, method: string, fields: object): Promise<unknown> {
-    const reply = await this.call(service, method, fields);
-    const [only, ...rest] = methodOf(service, method).responseType.type.field;
-    return only && rest.length === 0 ? (reply as Record<string, unknown>)[only.name] : reply;
+    return onlyOf(methodOf(service, method), await this.call(service, method, fields));
   }
 
   protected async *pages(service: string, method: string, fields: object): AsyncGenerator<unknown> {
@@ -137,6 +133,62 @@ export class Client extends Calls {
     }
   }
 
+  // A stream that has begun cannot go on at another address; the next one does.
+
+  protected send(service: string, method: string, requests: Requests<object>, options: CallOptions): Promise<unknown> {
+    const definition = methodOf(service, method), client = this.channels.current;
+    return new Promise((resolve, reject) => {
+      const deadline = Date.now() + (options.timeout ?? this.timeout) * 1000;
+      const call = client.makeClientStreamRequest(definition.path, definition.requestSerialize,
+        definition.responseDeserialize, this.channels.metadata(), { deadline },
+        (error: ServiceError | null, reply?: object) => (error ? reject(this.refusal(client, error))
+          : resolve(onlyOf(definition, reply ?? {}))));
+      this.write(definition, requests, call, reject);
+    });
+  }
+
+  protected async *exchange(service: string, method: string, requests: Requests<object>, options: CallOptions): AsyncGenerator<unknown> {
+    const definition = methodOf(service, method), client = this.channels.current;
+    const call = client.makeBidiStreamRequest(definition.path, definition.requestSerialize,
+      definition.responseDeserialize, this.channels.metadata(),
+      options.timeout === undefined ? {} : { deadline: Date.now() + options.timeout * 1000 });
+    this.write(definition, requests, call, (error) => call.destroy(error));
+    try {
+      for await (const message of call) yield message;
+    } catch (error) {
+      throw this.refusal(client, error);
+    } finally {
+      call.cancel();
+    }
+  }
+
+  private write(definition: Method, requests: Requests<object>, call: Writable & { cancel(): void },
+    broken: (error: Error) => void): void {
+    const name = `dfsmr.v1.${definition.requestType.type.name}`;
+    let namespace = this.namespace;
+    async function* messages(): AsyncGenerator<object> {
+      for await (const request of requests) {
+        const message = build(name, request);
+        if (namespace !== "") fillIn(name, message as Record<string, unknown>, namespace);
+        namespace = "";  // the first says which one all are of
+        yield message;
+      }
+    }
+    const source = Readable.from(messages());
+    source.on("error", (error) => {
+      broken(error);
+      call.cancel();
+    });
+    call.on("close", () => source.destroy());
+    source.pipe(call);
+  }
+
+  private refusal(client: GrpcClient, error: unknown): Error {
+    const refused = ofCall(error);
+    if (refused.code === status.UNAVAILABLE) this.channels.goOn(client);
+    return refused;
+  }
+
   /** A stream from the current address; where that cannot be reached the next is tried next time. */
   private open(service: string, method: string, fields: object): ClientReadableStream<object> {
     const [definition, request, timeout] = this.prepare(service, method, fields);
@@ -149,6 +201,18 @@ export class Client extends Calls {
     });
     return call;
   }
+}
+
+/** For how long a poll may wait, in seconds. */
+function waitOf(request: { next?: { wait?: Duration }; wait?: Duration }): number {
+  const wait = (request.next ?? request).wait;
+  return wait ? Number(wait.seconds) + wait.nanos / 1e9 : 0;
+}
+
+/** The one field of a reply, or the reply. */
+function onlyOf(definition: Method, reply: object): unknown {
+  const [only, ...rest] = definition.responseType.type.field;
+  return only && rest.length === 0 ? (reply as Record<string, unknown>)[only.name] : reply;
 }
 
 /** An async iterator over changes. `cursor` is where another one goes on after the last that this one

@@ -27,6 +27,8 @@ class Held {
   cancelled = false;
   state: "running" | "reported" | "over" = "running";
   finishable = false;          // cancelled, but a report of it counts
+  timedOut = false;            // its handler is to end, since it has run for too long
+  endsAt = 0;                  // when it will have; 0: nobody has looked yet
   report?: m.TransitionRequestInput;
   size = 0;                    // of the report
   at = 0;                      // where InHand has it
@@ -355,6 +357,8 @@ export class Loop {
     let next = (this.timerAt = Infinity);
     for (const held of this.held.all) {
       if (held.extendAt === 0) this.span(held, held.message.deadline, held.since);
+      if (held.endsAt === 0) held.endsAt = held.message.runTimeout ? held.since + toDate(held.message.runTimeout).getTime() : Infinity;
+      if (held.endsAt <= now) this.timeOut(held);
       if (held.resendAt <= now) {
         held.resendAt = Infinity;
         this.reports.push(held);
@@ -363,10 +367,20 @@ export class Loop {
         held.extendAt = now + held.extendEvery;
         this.extends.add(held);
       }
-      next = Math.min(next, held.extendAt, held.resendAt);
+      next = Math.min(next, held.extendAt, held.resendAt, held.endsAt);
     }
     this.lookAt(next);
     this.flushSoon();
+  }
+
+  /** Tells its handler to end, whatever it returns then. Until it has, its claim is kept. */
+  private timeOut(held: Held): void {
+    held.endsAt = Infinity;
+    if (held.state !== "running" || held.cancelled) return;
+    const { machine, node, instance } = held.task;
+    this.options.logger.info(`${machine}/${node} of ${instance} has run for too long`);
+    held.timedOut = true;
+    held.cancel();
   }
 
   private answered(results: ReadResult[]): void {
@@ -414,8 +428,9 @@ export class Loop {
 
   /** Aborts its handler, whose end then gives it back. */
   private cancel(held: Held): void {
-    if (held.state !== "running" || held.cancelled) return;
+    if (held.state !== "running" || (held.cancelled && !held.timedOut)) return;
     this.options.count("cancelled", 1);
+    held.timedOut = false;
     held.cancel();
   }
 
@@ -452,7 +467,9 @@ export class Loop {
   private report(held: Held, report: m.TransitionRequestInput): void {
     if (held.state !== "running") return;
     // Of work at most once it is better known how it went than not.
-    if (held.cancelled && !(held.finishable && held.atMostOnce)) {
+    if (held.timedOut) {
+      report = checkedReport(tooLong(held.message));
+    } else if (held.cancelled && !(held.finishable && held.atMostOnce)) {
       this.options.count("dropped", 1);
       return this.giveBack(held, "cancelled");
     }
@@ -472,6 +489,7 @@ export class Loop {
 
   /** The task is given back. */
   private noResult(held: Held, error: unknown): void {
+    if (held.timedOut) return this.report(held, {});
     const { machine, node, instance } = held.task;
     void this.transitions(held.task).then((known) => {
       this.options.logger.error(`${machine}/${node} of ${instance}: ${String(error)}; its transitions are ${known}`);
@@ -535,6 +553,11 @@ export class Loop {
       return "not known";
     }
   }
+}
+
+function tooLong({ runTimeout }: ReadTask): m.TransitionRequestInput {
+  const seconds = runTimeout ? toDate(runTimeout).getTime() / 1000 : 0;
+  return { transition: "error", error: `it ran for longer than ${seconds} s`, errorKind: "timeout" };
 }
 
 /** Nearly, in bytes. */

@@ -19,8 +19,8 @@ export function toDate(timestamp: Moment): Date {
 }
 
 export function toDuration(seconds: number): Duration {
-  const whole = Math.floor(seconds);
-  return { seconds: String(whole), nanos: Math.round((seconds - whole) * 1e9) };
+  const whole = Math.floor(seconds), nanos = Math.round((seconds - whole) * 1e9);
+  return nanos < 1e9 ? { seconds: String(whole), nanos } : { seconds: String(whole + 1), nanos: 0 };
 }
 
 function toTimestamp(time: Time): Timestamp {
@@ -69,6 +69,28 @@ function find(typeName: string, within: string): Descriptor | undefined {
   }
 }
 
+/** Puts a request, and the requests in it, into a namespace where they name none; what is in one that
+ * does belongs to that. */
+export function fillIn(name: string, message: Record<string, unknown>, namespace: string): void {
+  const fields = types.get(name)?.field ?? [];
+  if (fields.some((field) => field.name === "namespace")) {
+    message["namespace"] ||= namespace;
+    namespace = message["namespace"] as string;
+  }
+  for (const field of fields) {
+    const value = message[field.name];
+    const inner = field.type === "TYPE_MESSAGE" && value !== undefined ? nameOf(field.typeName, name) : undefined;
+    if (inner === undefined) continue;
+    for (const part of Array.isArray(value) ? value : [value]) fillIn(inner, part as Record<string, unknown>, namespace);
+  }
+}
+
+/** The full name of a type of ours that is no map. */
+function nameOf(typeName: string, within: string): string | undefined {
+  const type = find(typeName, within);
+  return type && !type.options?.mapEntry ? [...types].find(([, it]) => it === type)?.[0] : undefined;
+}
+
 /** The message `name` of these fields; those that are undefined stay unset. */
 export function build(name: string, fields: object): object {
   const descriptor = types.get(name);
@@ -90,8 +112,6 @@ function convert(field: Descriptor["field"][number], value: unknown, within: str
   if (field.typeName.endsWith("google.protobuf.Timestamp")) return toTimestamp(value as Time);
   if (field.typeName.endsWith("google.protobuf.Duration")) return toDuration(value as number);
   if (field.typeName.endsWith("google.protobuf.FieldMask")) return { paths: value };
-  const type = find(field.typeName, within);
-  if (!type || type.options?.mapEntry) return value;
-  const full = [...types].find(([, it]) => it === type)?.[0] ?? field.typeName;
-  return build(full, value as object);
+  const full = nameOf(field.typeName, within);
+  return full === undefined ? value : build(full, value as object);
 }

@@ -10,6 +10,7 @@ import type { Moment } from "./values";
 export interface ReadTask extends Omit<m.Task, "visit" | "deadline" | "runTimeout" | "beginBy"> {
   visit: { toString(): string };
   deadline: Moment | null;
+  runTimeout: Moment | null;
 }
 export interface ReadResult { error: m.ItemError | null }
 export interface ReadItem extends Omit<m.ExtendResponseItem, "deadline"> { deadline: Moment | null }

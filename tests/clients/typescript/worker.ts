@@ -90,7 +90,7 @@ const passOn: Handler = async (task, { signal }) => {
   return mine[Math.floor(Math.random() * mine.length)];
 };
 
-for (const machine of ["job", "async", "once", "hasty", "strict"]) worker.handles({ machine, node: "work" }, handle);
+for (const machine of ["job", "async", "once", "hasty", "timed", "timed_async", "strict"]) worker.handles({ machine, node: "work" }, handle);
 worker.handles({ action: "try.*" }, handle);
 worker.handles({ machine: "crawler", node: "crawl" }, passOn);
 for (const node of ["reserve", "charge", "reconcile", "ship", "release"]) worker.handles({ machine: "order", node }, passOn);

@@ -2,7 +2,7 @@
 import { strict as assert } from "node:assert";
 import { test } from "node:test";
 import { status } from "@grpc/grpc-js";
-import { BadMachine, Client, DfsmrError, NoSuchInstance, Retry, StaleClaim, Worker, testing } from "../index";
+import { BadMachine, Client, DfsmrError, NoSuchInstance, Retry, StaleClaim, Worker, services, testing } from "../index";
 import { ofItem } from "../errors";
 import { errorReport, reportOf, type Result } from "../task";
 import { build } from "../values";
@@ -45,6 +45,7 @@ test("starts have the keys of a StartRequest, errors those of a failure", () => 
 test("messages are made of JavaScript's values", () => {
   assert.deepEqual(build("dfsmr.v1.ListInstancesRequest", { state: "paused", labels: { a: "b" }, pageSize: undefined }),
     { state: "PAUSED", labels: { a: "b" } });
+  assert.deepEqual(build("dfsmr.v1.ReadyRequest", { wait: 1.9999999999 }), { wait: { seconds: "2", nanos: 0 } });
   assert.throws(() => build("dfsmr.v1.StartRequest", { machin: "job" }), /machin/);
 });
 
@@ -92,6 +93,69 @@ test("all kinds of calls", async () => {
   } finally {
     client.close();
     await server.stop();
+  }
+});
+
+test("methods that send a stream", async () => {
+  const server = await testing.server();
+  const client = new Client(server.address, { namespace: "x" });
+  let stop = (): void => undefined;
+  const stopped = new Promise<void>((resolve) => { stop = resolve; });
+  async function* asked(): AsyncGenerator<object> {
+    yield { open: { machine: "m", maxTasks: 1, worker: "w" } };
+    await stopped;
+  }
+  try {
+    await client.define(MANUAL.replace("manual: true, ", ""));
+    await client.start("m", { id: "i" });
+    for await (const { tasks: [task] } of client.work(asked())) {
+      assert.deepEqual([task?.namespace, task?.instance], ["x", "i"]);
+      break;
+    }
+    const header = { size: 3, digest: `sha256:${"0".repeat(64)}` };
+    await assert.rejects(client.putPackage([{ header }, { data: Buffer.from("abc") }]),
+      (error: unknown) => error instanceof DfsmrError && error.reason === "DIGEST_MISMATCH");
+    await assert.rejects(client.putPackage((function* () { throw new Error("no file"); })()), /no file/);
+    async function* exported(): AsyncGenerator<object> {
+      yield { header: { name: "y" } };
+      for await (const item of client.exportNamespace("x")) yield { item };
+    }
+    assert.equal((await client.importNamespace(exported())).definitions, "1");
+    assert.equal((await client.getMachine("m", { namespace: "y" })).id, "m");
+    assert.equal((await client.countInstances({ pageToken: "" })).total, "1");
+  } finally {
+    stop();
+    client.close();
+    await server.stop();
+  }
+});
+
+test("requests in requests are of the client's namespace", async () => {
+  const server = await testing.server();
+  const client = new Client(server.address, { namespace: "x" });
+  try {
+    await client.define(MANUAL.replace("manual: true, ", ""));
+    await client.start("m", { id: "i" });
+    const { tasks } = await client.report([], { next: { machine: "m", maxTasks: 1 } });
+    assert.deepEqual(tasks.map((task) => task.namespace), ["x"]);
+    const hasty = new Client(server.address, { timeout: 0.3 });
+    assert.deepEqual(await hasty.ready({ machine: "m", wait: 0.6 }), []);
+    hasty.close();
+    for await (const { instance } of client.watch([{ key: "i", instance: { id: "i" } }])) {
+      assert.equal(instance?.namespace, "x");
+      break;
+    }
+  } finally {
+    client.close();
+    await server.stop();
+  }
+});
+
+test("each method of the services is there", () => {
+  for (const service of Object.values(services)) {
+    for (const name of Object.keys(service)) {
+      assert.equal(typeof Reflect.get(Client.prototype, name[0]?.toLowerCase() + name.slice(1)), "function", name);
+    }
   }
 });
 

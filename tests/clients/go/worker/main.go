@@ -127,7 +127,7 @@ func main() {
 				return next(ctx, t)
 			}
 		}))
-	for _, machine := range []string{"job", "async", "once", "hasty", "strict"} {
+	for _, machine := range []string{"job", "async", "once", "hasty", "timed", "timed_async", "strict"} {
 		w.Handle(dfsmr.Node(machine, "work"), handle)
 	}
 	w.Handle(dfsmr.Action("try.*"), handle)

@@ -207,7 +207,10 @@ class Packages {
 
  private:
   struct Target;
-  struct Plan;  // what an activation is going to do
+  struct Plan {  // what an activation is going to do
+    std::vector<DocumentChange> changes;  // of machines, then of documents, as in the sources
+    std::vector<DocumentChange> retired;
+  };
 
   Result<Target> TargetOf(const ActivateArgs& args) const;
   Result<Ok> CheckActive(const ActivateArgs& args, const PackageState& state) const;

@@ -89,14 +89,16 @@ Result<Ok> Imports::CheckVersions(const Import& import) const {
     if (known == b_.catalog.machines().end() || known->second->versions.empty()) continue;
     const auto& versions = known->second->versions;
     const auto same = versions.find(one.row.version);
-    const auto package = [](const MachineVersion& version) {
-      return version.package ? version.package->package + "@" + version.package->version : "";
+    const auto of_package = [&](const MachineVersion& version) {
+      return version.package ? version.package->package == one.row.package &&
+                                   version.package->version == one.row.package_version
+                             : one.row.package.empty();
     };
-    const std::string wanted =
-        one.row.package.empty() ? "" : one.row.package + "@" + one.row.package_version;
-    const bool there = same != versions.end() &&
-                       same->second.definition->machine.fingerprint == one.machine.fingerprint &&
-                       package(*same->second.definition) == wanted;
+    // One that stands for a later one may come as of the package whose programs it has.
+    const bool there =
+        same != versions.end() &&
+        same->second.definition->machine.fingerprint == one.machine.fingerprint &&
+        (of_package(*same->second.definition) || of_package(*same->second.Now().definition));
     if (there) continue;
     return IdTaken(Called(one.machine) + " is defined here, and its version " +
                    std::to_string(one.row.version) +

@@ -90,6 +90,15 @@ struct PackageStanding {
   uint64_t Live() const;
 };
 
+// What instances need of the machine versions of packages, to go on elsewhere as they do here.
+struct VersionsInUse {
+  using Number = std::pair<std::string, uint32_t>;  // of a machine
+  // Whose programs versions have that stand for a later one: the version of their package.
+  std::map<Number, std::string> programs;
+  // What pinned package versions own, which their plans may name still: from which version on.
+  std::map<std::string, uint32_t> owned;
+};
+
 struct RemoveArgs {
   std::string ns;
   std::string package;
@@ -140,6 +149,7 @@ class Packages {
   // The version with these bytes; null: there is none.
   const PackageState::Known* WithDigest(const std::string& ns, const std::string& digest) const;
   PackageStanding StandingOf(const PackageVersion& version) const;
+  VersionsInUse InUse(const std::string& ns) const;
   const PackageTable& table() const { return below_.table; }
   Trust& trust() { return below_.trust; }
   const Trust& trust() const { return below_.trust; }

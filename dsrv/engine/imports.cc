@@ -4,6 +4,7 @@
 
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
+#include "fsm/when/check.h"
 #include "storage/rows/instance.h"
 
 namespace dfsmr {
@@ -146,6 +147,26 @@ Result<Ok> Imports::CheckDocuments(const Import& import, Imported* done) {
   return Ok{};
 }
 
+// Nothing here has what only one document can have: the path of a webhook, the key of a limit.
+Result<Ok> Imports::CheckSole(const Import& import) const {
+  std::vector<Document> coming(
+      import.sources.documents.begin(),
+      import.sources.documents.begin() + static_cast<ptrdiff_t>(import.documents_by_hand));
+  for (const Import::Force& force : import.forces) {
+    if (force.share > 0) continue;  // a candidate's are not defined
+    for (size_t i = force.documents.first; i < force.documents.second; ++i) {
+      coming.push_back(import.sources.documents[i]);
+    }
+  }
+  Owners owners;
+  b_.triggers.AddOwners(import.ns, coming, &owners);
+  b_.limits.AddOwners(import.ns, coming, &owners);
+  const auto clashes = CheckOwners(coming, std::move(owners));
+  if (clashes.empty()) return Ok{};
+  const DocumentProblem& first = clashes.front();
+  return IdTaken(Called(coming[first.document]) + ": " + first.problem.message);
+}
+
 // What packages bring is free here, or theirs.
 Result<Ok> Imports::CheckOwned(const Import& import) {
   uint64_t fresh = 0;
@@ -282,6 +303,7 @@ std::optional<Result<Imported>> Imports::Bring(Import* import, const Compiled& c
     if (auto free = CheckForces(*import); !free) return free.error();
     if (auto free = CheckVersions(*import); !free) return free.error();
     if (auto free = CheckDefinitions(*import, &done); !free) return free.error();
+    if (auto free = CheckSole(*import); !free) return free.error();
     if (auto free = CheckOwned(*import); !free) return free.error();
     return std::nullopt;
   };

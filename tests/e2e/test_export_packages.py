@@ -2,7 +2,7 @@
 import pytest
 
 from stubs import v1
-from support import eventually, state
+from support import JOB, eventually, refused, state
 from test_export import here, there, two  # noqa: F401, fixtures
 from test_packages import machine
 
@@ -80,3 +80,21 @@ def test_instances_that_go_on_with_new_programs_come_along(here, there, removed)
     for task in tasks:
         assert space.report(task).state == v1.Instance.STOPPED
 
+
+def test_an_import_takes_nothing_that_only_one_can_have(here, there):  # noqa: F811
+    hook = "on: {webhook: {path: orders, open: true}}\nstart: {machine: job}\n"
+    here.space.define(f"{JOB}---\ntrigger: ours\n{hook}")
+    there.space.define(f"{JOB}---\ntrigger: theirs\n{hook}")
+    with refused("FAILED_PRECONDITION", "ID_TAKEN", "trigger 'ours'", "'orders'", "'theirs'"):
+        there.bring(here.export(), validate_only=True)
+    with refused("FAILED_PRECONDITION", "ID_TAKEN"):
+        there.bring(here.export())
+    limit = "on: {queue: slow}\nmax: 1\n"
+    there.space.define(f"limit: narrow\n{limit}")
+    here.registry.both("1.0.0", documents={"m.yaml": machine(), "l.yaml": f"limit: wide\n{limit}"})
+    files = here.export()
+    del files["definitions/trigger/ours.yaml"]
+    with refused("FAILED_PRECONDITION", "ID_TAKEN", "limit 'p.wide'", "'narrow'"):
+        there.bring(files)
+    assert there.definitions() == ["job"]
+    assert there.bring(files, name="elsewhere").packages == 1

@@ -199,9 +199,9 @@ class Packages {
   };
   Result<Asked> Ask(const ActivateArgs& args);
   // nullopt: something else was defined or activated since; ask again. `sources` have the names as
-  // the package sees them; they are unchanged then.
+  // the package sees them; they are unchanged then. BAD_PACKAGE: why is in `compiled`.
   std::optional<Result<Activated>> Activate(const ActivateArgs& args, Sources* sources,
-                                            const Compiled& compiled);
+                                            Compiled* compiled);
   Result<Activated> Deactivate(const ActivateArgs& args);
   // Counts what became of a call to activate or deactivate. Validations count as nothing.
   void Answered(const ActivateArgs& args, const Result<Activated>& done);
@@ -233,6 +233,8 @@ class Packages {
   std::vector<DocumentChange> RetiredBy(const std::string& ns, const PackageVersionPtr& active,
                                         const PackageVersion* next);
   Result<Ok> CheckRoom(const ActivateArgs& args, const Plan& plan) const;
+  std::vector<DefineProblem> TakenFrom(const ActivateArgs& args, const Sources& sources,
+                                       const Plan& plan) const;
   Result<Ok> CheckNamed(const ActivateArgs& args, const std::vector<DocumentChange>& retired);
   Result<std::vector<std::string>> NamersOf(const std::string& ns, const std::string& package,
                                             const std::vector<DocumentChange>& retired);

@@ -189,8 +189,13 @@ std::vector<DocumentChange> Packages::RetiredBy(const std::string&, const Packag
         {one.kind, active->package + "." + one.id, 0, DocumentChange::What::kRetired, {}, 0});
   }
   for (DocumentChange& one : retired) {
+    if (const auto kind = DocumentKindNamed(one.kind)) {
+      auto document = below_.documents.Find({active->ns, *kind, one.id});
+      if (document) one.version = document->version;
+      continue;
+    }
     const VersionState* version = below_.catalog.VersionOf(active->ns, one.id, 0);
-    if (DocumentKindNamed(one.kind) || !version) continue;
+    if (!version) continue;
     one.version = version->definition->version;
     one.strategy = version->definition->machine.upgrade_strategy;
   }
@@ -281,22 +286,32 @@ Result<Packages::Plan> Packages::PlanOf(const ActivateArgs& args, const PackageV
   if (auto refused = Taken(args, taken)) return *std::move(refused);
   if (auto free = CheckNamed(args, plan.retired); !free) return free.error();
   if (auto room = CheckRoom(args, plan); !room) return room.error();
-  if (args.share > 0) return plan;
+  return plan;
+}
+
+// What of its documents others have already. What is retired in the same commit has nothing.
+std::vector<DefineProblem> Packages::TakenFrom(const ActivateArgs& args, const Sources& sources,
+                                               const Plan& plan) const {
+  std::vector<DefineProblem> taken;
+  if (args.share > 0) return taken;
   Owners owners;
   below_.triggers.AddOwners(args.ns, sources.documents, &owners);
   below_.limits.AddOwners(args.ns, sources.documents, &owners);
-  const auto clashes = CheckOwners(sources.documents, std::move(owners));
-  if (clashes.empty()) return plan;
-  const Document& first = sources.documents[clashes.front().document];
-  return Error{Code::kInvalidArgument, Reason::kBadRequest,
-               std::string(Name(first.kind())) + " " + Quoted(first.name) + ": " +
-                   clashes.front().problem.message};
+  std::erase_if(owners, [&](const auto& owner) {
+    return std::ranges::any_of(plan.retired, [&](const DocumentChange& one) {
+      return DocumentKindNamed(one.kind) == owner.first.first && one.id == owner.second;
+    });
+  });
+  for (DocumentProblem& one : CheckOwners(sources.documents, std::move(owners))) {
+    taken.push_back({sources.machines.size() + one.document, std::move(one.problem)});
+  }
+  return taken;
 }
 
 // What is asked and decided in one turn ---------------------------------------------------------
 
 std::optional<Result<Activated>> Packages::Activate(const ActivateArgs& given, Sources* sources,
-                                                    const Compiled& compiled) {
+                                                    Compiled* compiled) {
   ActivateArgs args = given;
   if (auto may = below_.spaces.MayChange(args.ns); !may) return Result<Activated>(may.error());
   auto target = TargetOf(args);
@@ -306,21 +321,27 @@ std::optional<Result<Activated>> Packages::Activate(const ActivateArgs& given, S
   }
   if (auto done = WithoutCompiling(args, *target)) return done;
   args.package = target->version->package;
-  if (compiled.under != below_.catalog.DefinitionsWithout(args.ns, args.package)) {
+  if (compiled->under != below_.catalog.DefinitionsWithout(args.ns, args.package)) {
     return std::nullopt;
   }
-  if (!compiled.Sound()) {
-    return Result<Activated>(Error{Code::kInvalidArgument, Reason::kBadPackage,
-                                   compiled.problems.front().problem.message});
-  }
+  const auto unsound = [&compiled]() -> Result<Activated> {
+    return Error{Code::kInvalidArgument, Reason::kBadPackage,
+                 compiled->problems.front().problem.message};
+  };
+  if (!compiled->Sound()) return unsound();
   if (auto full = args.validate_only ? std::nullopt : below_.turn.NeedsRoom(Room::kAmple)) {
     return Result<Activated>(*std::move(full));
   }
   auto plan = PlanOf(args, target->version, *sources);
   if (!plan) return Result<Activated>(plan.error());
+  auto taken = TakenFrom(args, *sources, *plan);
+  if (!taken.empty()) {
+    compiled->problems = std::move(taken);
+    return unsound();
+  }
   Activated done{target->version, target->state->force.active, true, plan->changes};
   std::ranges::copy(plan->retired, std::back_inserter(done.documents));
-  if (!args.validate_only) Apply(args, target->version, *std::move(plan), sources, compiled);
+  if (!args.validate_only) Apply(args, target->version, *std::move(plan), sources, *compiled);
   return Result<Activated>(std::move(done));
 }
 

@@ -1,0 +1,56 @@
+"""Documents of packages beside others: what only one can have, quotas, and how schedules are shown."""
+import pytest
+
+from stubs import schedule
+from support import CALL, JOB, refused
+from test_packages import Registry, What, machine
+
+
+@pytest.fixture
+def registry(space):
+    return Registry(space)
+
+
+def hook(name, path="orders"):
+    return (f"trigger: {name}\non: {{webhook: {{path: {path}, open: true}}}}\n"
+            "start: {machine: m}\n")
+
+
+def limit(name, queue="slow"):
+    return f"limit: {name}\non: {{queue: {queue}}}\nmax: 1\n"
+
+
+def of_documents(**more):
+    return {"m.yaml": machine(), **{f"{name}.yaml": text for name, text in more.items()}}
+
+
+def whats(reply):
+    return {one.id: What.Name(one.what) for one in reply.documents}
+
+
+def test_a_document_may_have_another_name_in_the_next_version(space, registry):
+    registry.both("1.0.0", documents=of_documents(t=hook("a"), l=limit("wide")))
+    reply = registry.both("2.0.0", documents=of_documents(t=hook("b"), l=limit("narrow")))
+    assert whats(reply) == {"p.m": "SAME", "p.b": "ADDED", "p.narrow": "ADDED",
+                            "p.a": "RETIRED", "p.wide": "RETIRED"}
+    assert {one.id: one.version for one in reply.documents if one.what == What.Value("RETIRED")} == {
+        "p.a": 1, "p.wide": 1}
+    triggers = space.server.schedules.ListTriggers(
+        schedule.ListTriggersRequest(namespace=space.name), timeout=CALL).triggers
+    active = [one for one in triggers if one.state == schedule.Schedule.ACTIVE]
+    assert [(one.name, one.webhook_path) for one in active] == [
+        ("p.b", f"/hooks/{space.name}/orders")]
+    assert whats(registry.activate(rollback=True))["p.b"] == "RETIRED"
+
+
+def test_what_others_have_is_told_with_all_places(space, registry):
+    space.define(JOB + "---\n" + hook("theirs").replace("machine: m", "machine: job") + "---\n" +
+                 limit("narrow"))
+    registry.push("1.0.0", documents=of_documents(t="# of a shop\n" + hook("ours"), l=limit("wide")))
+    for more in ({"validate_only": True}, {}):
+        with refused("INVALID_ARGUMENT", "BAD_PACKAGE", "documents/l.yaml:2:", "'narrow'",
+                     "documents/t.yaml:3:22: on.webhook.path:", "'theirs'") as box:
+            registry.activate("1.0.0", **more)
+        assert [(one.source_name, one.line) for one in box[0].diagnostics] == [
+            ("documents/l.yaml", 2), ("documents/t.yaml", 3)]
+    assert [one.id for one in space.machines().machines] == ["job"]

@@ -254,14 +254,24 @@ Result<Ok> Packages::CheckNamed(const ActivateArgs& args,
                    "; change these first, or retire them all the same (--force)"};
 }
 
-// Whether the quota of the namespace has room for what is new.
+// Whether the quota of the namespace has room for what is new. What only a candidate has counts as
+// long as it is one, so it may become active where it stands.
 Result<Ok> Packages::CheckRoom(const ActivateArgs& args, const Plan& plan) const {
+  const PackageState* state = below_.table.Find(args.ns, args.package);
+  const PackageVersionPtr candidate =
+      state ? below_.table.Version(args.ns, args.package, state->force.candidate) : nullptr;
+  uint64_t free = plan.retired.size();
+  for (size_t i = 0; candidate && i < candidate->documents.size(); ++i) {
+    const auto& [kind, id] = candidate->documents[i];
+    const VersionState* own = below_.catalog.OwnVersion(*candidate, args.package + "." + id);
+    if (DocumentKindNamed(kind) || !own) continue;
+    if (own->machine->current == 0 || own->machine->retired) ++free;
+  }
   uint64_t more = 0;
   for (const DocumentChange& one : plan.changes) {
     if (one.what == DocumentChange::What::kAdded) ++more;
   }
-  if (more <= plan.retired.size()) return Ok{};
-  return below_.spaces.MayDefine(args.ns, more - plan.retired.size());
+  return more <= free ? Ok{} : below_.spaces.MayDefine(args.ns, more - free);
 }
 
 Result<Packages::Plan> Packages::PlanOf(const ActivateArgs& args, const PackageVersionPtr& version,

@@ -1,7 +1,7 @@
 """Documents of packages beside others: what only one can have, quotas, and how schedules are shown."""
 import pytest
 
-from stubs import schedule
+from stubs import package, package_grpc, schedule
 from support import CALL, JOB, refused
 from test_packages import Registry, What, machine
 
@@ -54,3 +54,19 @@ def test_what_others_have_is_told_with_all_places(space, registry):
         assert [(one.source_name, one.line) for one in box[0].diagnostics] == [
             ("documents/l.yaml", 2), ("documents/t.yaml", 3)]
     assert [one.id for one in space.machines().machines] == ["job"]
+
+
+def test_a_candidate_becomes_active_where_the_quota_is_used_up(space, registry):
+    registry.both("1.0.0")
+    registry.push("2.0.0", documents=of_documents(n=machine("n")))
+    request = package.UpdateNamespaceRequest(name=space.name)
+    request.settings.quotas.definitions = 2
+    request.fields.paths.append("quotas.definitions")
+    spaces = package_grpc.NamespaceServiceStub(space.server.channel)
+    spaces.UpdateNamespace(request, timeout=CALL)
+    registry.activate("2.0.0", percent=10)
+    with refused("RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", "definitions"):
+        space.define(JOB)
+    assert whats(registry.activate("2.0.0")) == {"p.m": "SAME", "p.n": "ADDED"}
+    with refused("RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", "definitions"):
+        registry.both("3.0.0", documents=of_documents(n=machine("n"), o=machine("o")))

@@ -236,6 +236,8 @@ class Packages {
   std::vector<DefineProblem> TakenFrom(const ActivateArgs& args, const Sources& sources,
                                        const Plan& plan) const;
   Result<Ok> CheckNamed(const ActivateArgs& args, const std::vector<DocumentChange>& retired);
+  std::vector<const MachineVersion*> CandidatesBeside(const std::string& ns,
+                                                      const std::string& package) const;
   Result<std::vector<std::string>> NamersOf(const std::string& ns, const std::string& package,
                                             const std::vector<DocumentChange>& retired);
   void Apply(const ActivateArgs& args, const PackageVersionPtr& version, Plan plan,

@@ -202,6 +202,24 @@ std::vector<DocumentChange> Packages::RetiredBy(const std::string&, const Packag
   return retired;
 }
 
+// What the candidates of other packages have: starts by name are on them, too.
+std::vector<const MachineVersion*> Packages::CandidatesBeside(const std::string& ns,
+                                                              const std::string& package) const {
+  std::vector<const MachineVersion*> found;
+  const auto& all = below_.table.all();
+  for (auto it = all.lower_bound({ns, ""}); it != all.end() && it->first.first == ns; ++it) {
+    const auto& [name, state] = *it;
+    if (name.second == package || state.force.candidate.empty()) continue;
+    const PackageVersionPtr candidate =
+        below_.table.Version(ns, name.second, state.force.candidate);
+    for (const PackageVersion::Document& one : candidate->documents) {
+      const VersionState* own = below_.catalog.OwnVersion(*candidate, name.second + "." + one.id);
+      if (own && !DocumentKindNamed(one.kind)) found.push_back(own->definition.get());
+    }
+  }
+  return found;
+}
+
 // Those outside of the package that name what is to be retired.
 Result<std::vector<std::string>> Packages::NamersOf(const std::string& ns,
                                                     const std::string& package,
@@ -223,6 +241,10 @@ Result<std::vector<std::string>> Packages::NamersOf(const std::string& ns,
   const auto others = below_.catalog.DefinitionsWithout(ns, package);
   for (const MachineVersionPtr& one : others->kept) {
     look(KindName(one->machine.defined_as), one->machine.id, NamesIn(one->machine));
+  }
+  for (const MachineVersion* one : CandidatesBeside(ns, package)) {
+    const std::string id = one->machine.id + "@" + one->package->version;
+    look(KindName(one->machine.defined_as), id, NamesIn(one->machine));
   }
   for (DocumentKind kind : kDocumentKinds) {
     std::vector<std::string> standing;

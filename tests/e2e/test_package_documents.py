@@ -70,3 +70,17 @@ def test_a_candidate_becomes_active_where_the_quota_is_used_up(space, registry):
     assert whats(registry.activate("2.0.0")) == {"p.m": "SAME", "p.n": "ADDED"}
     with refused("RESOURCE_EXHAUSTED", "QUOTA_EXCEEDED", "definitions"):
         registry.both("3.0.0", documents=of_documents(n=machine("n"), o=machine("o")))
+
+
+def test_what_a_candidate_of_another_package_names_is_in_use(space, registry):
+    registry.both("1.0.0", documents=of_documents(act="action: act\n"))
+    plan = "plan: pl\nflow:\n- {{step: a, action: {}}}\n"
+    for version, action in (("1.0.0", "other"), ("2.0.0", "p.act")):
+        registry.push(version, name="o", documents={"pl.yaml": plan.format(action)},
+                      more="workers: {w: {serves: [none], run: ./bin/run}}\n")
+    registry.activate("1.0.0", name="o")
+    registry.activate("2.0.0", name="o", percent=50)
+    with refused("FAILED_PRECONDITION", "PACKAGE_IN_USE", "plan 'o.pl@2.0.0' names 'p.act'"):
+        registry.deactivate()
+    registry.activate(name="o", rollback=True)  # ends the candidate
+    assert registry.deactivate().changed

@@ -2,7 +2,7 @@
 import pytest
 
 from stubs import package, package_grpc, schedule
-from support import CALL, JOB, refused
+from support import CALL, JOB, only, refused
 from test_packages import Registry, What, machine
 
 
@@ -84,3 +84,20 @@ def test_what_a_candidate_of_another_package_names_is_in_use(space, registry):
         registry.deactivate()
     registry.activate(name="o", rollback=True)  # ends the candidate
     assert registry.deactivate().changed
+
+
+def test_a_schedule_of_a_package_is_shown_with_names_in_full(space, registry):
+    registry.both("1.0.0", documents=of_documents(
+        s="schedule: s\nevery: 1h\njitter: 30m\nstart: {machine: m}\n"))
+    schedules = space.server.schedules
+    shown = schedules.GetSchedule(
+        schedule.GetScheduleRequest(namespace=space.name, name="p.s"), timeout=CALL)
+    assert shown.machine == "p.m"
+    listed = schedules.ListSchedules(
+        schedule.ListSchedulesRequest(namespace=space.name), timeout=CALL)
+    assert only(listed.schedules).machine == "p.m"
+    preview = schedules.PreviewSchedule(
+        schedule.PreviewScheduleRequest(namespace=space.name, name="p.s"), timeout=CALL)
+    assert preview.start.machine == "p.m" and preview.start.id.startswith("p.s-")
+    # With the jitter that it has when its time comes.
+    assert [one.begin for one in preview.times[:5]] == [one.begin for one in shown.upcoming]

@@ -1,8 +1,8 @@
 """Documents of packages beside others: what only one can have, quotas, and how schedules are shown."""
 import pytest
 
-from stubs import package, package_grpc, schedule
-from support import CALL, JOB, only, refused
+from stubs import package, package_grpc, schedule, v1
+from support import CALL, JOB, SOON, only, refused
 from test_packages import Registry, What, machine
 
 
@@ -101,3 +101,25 @@ def test_a_schedule_of_a_package_is_shown_with_names_in_full(space, registry):
     assert preview.start.machine == "p.m" and preview.start.id.startswith("p.s-")
     # With the jitter that it has when its time comes.
     assert [one.begin for one in preview.times[:5]] == [one.begin for one in shown.upcoming]
+
+
+def test_children_go_to_the_version_that_they_name(space, registry):
+    registry.both("1.0.0")
+    registry.push("2.0.0", documents=of_documents(n=machine("n")))
+    registry.activate("2.0.0", percent=0.01)
+    space.define("plan: parent\nflow:\n- {step: a, action: act}\n")
+    space.plan("parent", id="top")
+    task = space.take("parent")
+    with refused("NOT_FOUND", "NO_SUCH_MACHINE", "'children'", "'p.n'", "1.0.0"):
+        space.suspend(task, children=[v1.StartRequest(machine="p.n@1.0.0")])
+    with refused("NOT_FOUND", "NO_SUCH_PACKAGE", "'children'", "'3.0.0'"):
+        space.suspend(task, children=[v1.StartRequest(machine="p.m@3.0.0")])
+    named = ["p.m@1.0.0", "p.m@2.0.0", "p.n@2.0.0"]
+    space.suspend(task, children=[v1.StartRequest(machine=name) for name in named],
+                  children_concurrency=1)
+    for name in named:  # one after the other, the last ones from what is kept
+        space.server.restart()
+        task = only(space.ready(wait=SOON, packages=["p"]))
+        assert f"{task.machine}@{task.package.version}" == name
+        space.report(task)
+    assert [f"{one.machine}@{one.package.version}" for one in space.children("top")] == named

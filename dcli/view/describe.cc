@@ -46,6 +46,10 @@ std::string MachineText(const std::string& machine, uint32_t version) {
   return version == 0 ? machine : machine + " v" + std::to_string(version);
 }
 
+std::string PackageText(const v1::PackageRef& package) {
+  return package.name().empty() ? "" : package.name() + "@" + package.version();
+}
+
 std::string StandingText(const v1::Instance& instance) {
   std::vector<std::string> places;
   for (const v1::Token& token : instance.tokens()) {

@@ -1,8 +1,10 @@
 """The commands of dcli about packages: which version is meant, and what is no way to say it."""
+import re
+
 import pytest
 
 from support import Cli
-from test_packages import Registry, archive
+from test_packages import Registry, archive, machine
 
 
 @pytest.fixture
@@ -40,3 +42,21 @@ def test_what_cannot_be_meant_is_bad_usage(registry, package_cli, tmp_path, word
     done = package_cli(*[str(file) if word == "FILE" else word for word in words])
     assert done.returncode == 2 and says in done.stderr, done
     assert [one.version for one in registry.list("p").packages] == ["1.0.0"]
+
+
+def test_a_start_goes_where_it_says(space, registry):
+    registry.both("1.0.0")
+    registry.push("2.0.0", documents={"m.yaml": machine(node="b"), "n.yaml": machine("n")})
+    registry.activate("2.0.0", percent=0.01)
+    cli = Cli(space.server.address, space.name)
+    for number, (name, version) in enumerate([("m", "1.0.0"), ("m", "2.0.0"), ("n", "2.0.0")]):
+        id = f"i{number}"
+        assert cli.ok("start", f"p.{name}@{version}", "--id", id, "-o", "name") == f"{id}\n"
+        assert space.get(id).package.version == version
+        assert re.search(rf"^Package +p@{version}$", cli.ok("show", id), re.MULTILINE)
+    done = cli("start", "p.n@1.0.0")
+    assert done.returncode == 1 and "NO_SUCH_MACHINE" in done.stderr
+    assert cli("start", "p.n@x").returncode == 2
+    registry.deactivate()
+    told = cli.ok("machines", "p.m")
+    assert "p@1.0.0" in told and "its package no longer has it" in told

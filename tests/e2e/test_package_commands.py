@@ -60,3 +60,10 @@ def test_a_start_goes_where_it_says(space, registry):
     registry.deactivate()
     told = cli.ok("machines", "p.m")
     assert "p@1.0.0" in told and "its package no longer has it" in told
+
+
+def test_the_feed_names_packages(space, registry):
+    registry.both("1.0.0")
+    told = Cli(space.server.address, space.name).ok("changes", "--after", "0", "--no-follow")
+    for kind in ("PACKAGE_PUSHED", "PACKAGE_ACTIVATED"):
+        assert re.search(rf"{kind} +p@1.0.0", told), told

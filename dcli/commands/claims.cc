@@ -52,7 +52,7 @@ v1::ReadyRequest RequestOf(const Context& context, const ReadyOptions& options, 
 // MACHINE or MACHINE=JSON.
 Result<Ok> AddChild(const std::string& text, v1::TransitionRequest* request) {
   const size_t equals = text.find('=');
-  const auto ref = ParseMachineRef(text.substr(0, equals));
+  const auto ref = ParseStartRef(text.substr(0, equals));
   if (!ref) return ref.error();
   v1::StartRequest* child = request->add_children();
   child->set_machine(ref->id);

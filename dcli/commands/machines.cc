@@ -119,6 +119,8 @@ void PrintMachine(Context& context, const v1::Machine& machine) {
   text.Add(machine.kind() == "plan" ? "Plan" : plan ? "Action" : "Machine",
            MachineText(machine.id(), machine.version()));
   if (!plan) text.Add("Kind", machine.kind());
+  text.Add("Package", PackageText(machine.package()));
+  if (machine.retired()) text.Add("Retired", "its package no longer has it, or is not active");
   text.Add("Upgrades", machine.upgrade_strategy());
   text.Add("Defined", When(machine.define_time(), context.look));
   text.Add("Instances", Count(stats.running()) + " running, " + Count(stats.scheduled()) +

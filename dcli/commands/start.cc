@@ -47,7 +47,7 @@ Result<Ok> SetSubject(const StartOptions& options, v1::StartRequest* request) {
   if (machine.empty() && options.flow.empty())
     return BadUsage("say which MACHINE, or give a --flow");
   if (!machine.empty()) {
-    const auto ref = ParseMachineRef(machine);
+    const auto ref = ParseStartRef(machine);
     if (!ref) return ref.error();
     request->set_machine(ref->id);
     request->set_version(ref->version);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <sstream>
 
 #include "dcli/call/packages.h"
+#include "dcli/call/pages.h"
 #include "dcli/package/package.h"
 #include "dcli/package/signing.h"
 #include "dcli/package/tool.h"
@@ -65,6 +67,15 @@ ScratchFolder::~ScratchFolder() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
+static Result<v1::ListPackagesResponse> VersionsOf(Context& context, const std::string& package) {
+  v1::ListPackagesRequest request;
+  request.set_namespace_(context.name_space);
+  request.set_package(package);
+  return AllPages(request, [&context](const auto& one) {
+    return context.client->packages().ListPackages(one);
+  });
+}
+
 Result<NamedVersion> Resolved(Context& context, const std::string& text) {
   NamedVersion named = registry_words::Split(text);
   const bool shortened = named.version.starts_with(registry_words::kSha) &&
@@ -75,18 +86,15 @@ Result<NamedVersion> Resolved(Context& context, const std::string& text) {
                  "a digest takes 8 digits or more: " + text};
   }
   std::vector<std::string> packages = {named.package};
-  v1::ListPackagesRequest request;
-  request.set_namespace_(context.name_space);
   if (named.package.empty()) {
-    auto all = context.client->packages().ListPackages(request);
+    auto all = VersionsOf(context, "");
     if (!all) return all.error();
     packages.clear();
     for (const v1::PackageVersion& one : all->packages()) packages.push_back(one.package());
   }
   std::vector<NamedVersion> found;
   for (const std::string& package : packages) {
-    request.set_package(package);
-    auto versions = context.client->packages().ListPackages(request);
+    auto versions = VersionsOf(context, package);
     if (!versions) return versions.error();
     for (const v1::PackageVersion& one : versions->packages()) {
       if (one.digest().starts_with(named.version)) found.push_back({package, one.version()});
@@ -264,6 +272,12 @@ int PushOne(Context& context, const std::string& path, const PackageOptions& opt
 }  // namespace registry_words
 
 int PushPackages(Context& context, const PackageOptions& options) {
+  const bool of_activate = !options.percent.empty() || !options.if_active.empty() ||
+                           options.adopt || options.force || !options.note.empty();
+  if (of_activate && !options.activate) {
+    return context.Fail(kBadUsage, "how to activate it is said, and not to: push takes --percent, "
+                                   "--if-active, --adopt, --force and --note with --activate");
+  }
   for (const std::string& place : options.places) {
     int status = kSucceeded;
     if (std::filesystem::is_directory(place)) {
@@ -315,19 +329,11 @@ int DeactivatePackage(Context& context, const PackageOptions& options) {
 }
 
 int ListPackages(Context& context, const PackageOptions& options) {
-  v1::ListPackagesRequest request;
-  request.set_namespace_(context.name_space);
-  if (!options.places.empty()) request.set_package(options.places.front());
-  v1::ListPackagesResponse all;
-  do {
-    auto page = context.client->packages().ListPackages(request);
-    if (!page) return context.Fail(page.error());
-    all.mutable_packages()->MergeFrom(page->packages());
-    request.set_page_token(page->next_page_token());
-  } while (!request.page_token().empty());
-  if (context.Print(all)) return kSucceeded;
+  auto all = VersionsOf(context, options.places.empty() ? "" : options.places.front());
+  if (!all) return context.Fail(all.error());
+  if (context.Print(*all)) return kSucceeded;
   Table table({"PACKAGE", "STATE", "LIVE", "SIZE", "VERDICT", "PUT", "DIGEST"});
-  for (const v1::PackageVersion& one : all.packages()) {
+  for (const v1::PackageVersion& one : all->packages()) {
     if (context.names()) {
       context.out << FullName(one) << '\n';
       continue;
@@ -520,14 +526,26 @@ int RemovePackage(Context& context, const PackageOptions& options) {
   if (options.keep.empty()) {
     auto named = Resolved(context, options.places.front());
     if (!named) return context.Fail(named.error());
+    if (named->version.empty()) {
+      return context.Fail(kBadUsage, "which version? Write " + named->package +
+                                         "@VERSION, or --keep N for all but the newest N");
+    }
     request.set_package(named->package);
     request.set_version(named->version);
   } else {
-    char* end = nullptr;
     request.set_package(options.places.front());
     request.set_all_but(true);
-    request.set_keep(static_cast<uint32_t>(std::strtoul(options.keep.c_str(), &end, 10)));
-    if (*end != '\0') return context.Fail(kBadUsage, "--keep takes a number");
+    uint32_t keep = 0;
+    const char* end = options.keep.data() + options.keep.size();
+    if (std::from_chars(options.keep.data(), end, keep).ptr != end) {
+      return context.Fail(kBadUsage, "--keep takes a number from 0, not \"" + options.keep + "\"");
+    }
+    const std::string& place = options.places.front();
+    if (const size_t at = place.find('@'); at != place.npos) {
+      return context.Fail(kBadUsage, "--keep is for a package, " + place.substr(0, at) +
+                                         ", and not for one of its versions");
+    }
+    request.set_keep(keep);
   }
   auto done = context.client->packages().RemovePackage(request);
   if (!done) return context.Fail(done.error());

@@ -196,4 +196,12 @@ Result<MachineRef> ParseMachineRef(std::string_view text) {
   return MachineRef{std::string(text.substr(0, at)), version};
 }
 
+Result<MachineRef> ParseStartRef(std::string_view text) {
+  const size_t at = text.find('@');
+  const bool of_package = at != std::string_view::npos &&
+                          text.substr(0, at).find('.') != std::string_view::npos &&
+                          text.find('.', at) != std::string_view::npos;
+  return of_package ? MachineRef{std::string(text), 0} : ParseMachineRef(text);
+}
+
 }  // namespace dfsmr::cli

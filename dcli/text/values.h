@@ -56,5 +56,7 @@ struct MachineRef {
 };
 // "crawler" or "crawler@2".
 Result<MachineRef> ParseMachineRef(std::string_view text);
+// What is to be started: also "etl.load@1.4.0", which is the id then, for the server to understand.
+Result<MachineRef> ParseStartRef(std::string_view text);
 
 }  // namespace dfsmr::cli

@@ -46,6 +46,10 @@ std::string MachineText(const std::string& machine, uint32_t version) {
   return version == 0 ? machine : machine + " v" + std::to_string(version);
 }
 
+std::string PackageText(const v1::PackageRef& package) {
+  return package.name().empty() ? "" : package.name() + "@" + package.version();
+}
+
 std::string StandingText(const v1::Instance& instance) {
   std::vector<std::string> places;
   for (const v1::Token& token : instance.tokens()) {
@@ -120,8 +124,10 @@ void PrintInstance(std::ostream& out, const v1::Instance& instance, const Look& 
 }
 
 void PrintChange(std::ostream& out, const v1::Change& change, const Look& look) {
-  // What is about no instance is about a schedule, trigger or limit.
-  const std::string& of = change.machine().empty() ? change.cause() : change.machine();
+  // What is about no instance is about a schedule, trigger or limit, or a package.
+  const std::string of = !change.machine().empty() ? change.machine()
+                         : !change.cause().empty() ? change.cause()
+                                                   : PackageText(change.package());
   out << TimeText(FromProto(change.time())) << "  #" << change.seq() << "  "
       << Painted(NameOf(change.kind()), look) << "  "
       << Escaped(MachineText(of, change.version()));

@@ -18,6 +18,8 @@ std::string NameOf(v1::Change::Kind kind);
 bool IsPlan(const v1::Machine& machine);
 // "crawler v2".
 std::string MachineText(const std::string& machine, uint32_t version);
+// "etl@1.4.0"; empty: of no package.
+std::string PackageText(const v1::PackageRef& package);
 // Where an instance stands: "crawl (claimed)", "a (ready), b (held), c (ready), 17 more".
 std::string StandingText(const v1::Instance& instance);
 // "a=1,b=2", in the order of the keys.

@@ -127,6 +127,7 @@ void PrintHead(Context& context, const v1::Instance& instance) {
   Description text;
   text.Add("Instance", instance.id());
   text.Add("Machine", MachineText(instance.machine(), instance.version()));
+  text.Add("Package", PackageText(instance.package()));
   text.Add("State", NameOf(instance.state()));
   text.Add("Result", NameOf(instance.result()));
   text.Add("Label", instance.label());

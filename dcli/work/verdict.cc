@@ -107,7 +107,7 @@ std::string TakeChild(const std::string& item, Child* child) {
   const Said said(item);
   std::string machine;
   if (!said.String("machine", &machine) || machine.empty()) return "without a \"machine\"";
-  const auto ref = ParseMachineRef(machine);
+  const auto ref = ParseStartRef(machine);
   if (!ref) return ref.error().message;
   child->machine = *ref;
   if (!said.String("id", &child->id)) return "\"id\" is not a string";
@@ -130,7 +130,7 @@ std::string TakeTexts(std::vector<Member>* members, v1::StartRequest* request) {
   if (!machine.empty() && !machine.starts_with('"')) return "\"machine\" is not a string";
   if (machine.empty() && flow.empty()) return "without a \"machine\"";
   if (!machine.empty()) {
-    const auto ref = ParseMachineRef(Unquoted(machine));
+    const auto ref = ParseStartRef(Unquoted(machine));
     if (!ref) return ref.error().message;
     request->set_machine(ref->id);
     request->set_version(ref->version);

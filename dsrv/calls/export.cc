@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "dsrv/calls/put_package.h"
-#include "dsrv/engine/packages.h"
 #include "dsrv/wire/namespaces.h"
 #include "fsm/base/names.h"
 #include "fsm/package/export_path.h"
@@ -45,6 +44,7 @@ Result<ExportStanding> StandingForExport(Engine& engine, const ExportArgs& args)
   if (auto may = engine.MayChange(args.ns); !may) return may.error();
   auto view = engine.namespaces().Get(args.ns);
   if (!view) return view.error();
+  ExportStanding standing;
   if (args.instances && view->row.state != rows::SpaceState::kFrozen) {
     return NotFrozen(
         "instances are exported of a frozen namespace only, because they go on: dcli "
@@ -53,10 +53,10 @@ Result<ExportStanding> StandingForExport(Engine& engine, const ExportArgs& args)
   }
   if (args.instances) {
     if (auto settled = engine.Settle(args.ns, ""); !settled) return settled.error();
+    standing.used = engine.packages().InUse(args.ns);
   }
   v1::Namespace shown;
   ToProto(*view, &shown);
-  ExportStanding standing;
   standing.space.name = args.ns;
   standing.space.settings = shown.settings();
   for (const rows::TrustedKeyRow& key : engine.packages().trust().KeysOf(args.ns)) {
@@ -236,6 +236,10 @@ Result<Ok> Export::LookAtInstances() {
         return outcome.has_value();
       });
   if (!scanned || !outcome) return scanned ? outcome : scanned;
+  for (const auto& [machine, version] : standing_.used.owned) {
+    const auto [it, added] = lowest_.emplace(machine, version);
+    if (!added) it->second = std::min(it->second, version);
+  }
   // With the version that the name means, which moves the others as it did here.
   std::map<std::string, uint32_t> current;
   scanned = rows::ScanMachinesOf(moment_.rows, args_.ns, [&](const rows::MachineRow& row) {
@@ -247,21 +251,34 @@ Result<Ok> Export::LookAtInstances() {
   return scanned;
 }
 
+// nullopt: the version is of a package version that does not go along, and nothing runs on it. One
+// that stands for a later one goes as of the package whose programs it has.
+Result<std::optional<rows::CarriedRow>> Export::VersionToCarry(const rows::CarriedRow& row) const {
+  auto version = rows::VersionIn(args_.ns, row);
+  if (!version) return version.error();
+  if (version->package.empty()) return std::optional(row);
+  const auto goes = [&](const std::string& of) {
+    return std::ranges::find(standing_.versions, std::pair(version->package, of)) !=
+           standing_.versions.end();
+  };
+  if (goes(version->package_version)) return std::optional(row);
+  const auto& programs = standing_.used.programs;
+  const auto now = programs.find({version->id, version->version});
+  if (now == programs.end() || !goes(now->second)) return std::optional<rows::CarriedRow>();
+  auto moved = rows::OfPackageVersion(row, now->second);
+  if (!moved) return moved.error();
+  return std::optional(*std::move(moved));
+}
+
 // What instances share.
 Result<Ok> Export::FillCommonRows() {
   const auto add = [this](const rows::CarriedRow& row) { rows_ += rows::CarriedText(row); };
   Result<Ok> done = Ok{};
   for (const auto& [machine, from] : lowest_) {
     const auto goes = [&](const rows::CarriedRow& row) {
-      auto version = rows::VersionIn(args_.ns, row);
-      if (!version) {
-        done = version.error();
-        return;
-      }
-      const std::pair package(version->package, version->package_version);
-      const bool there = version->package.empty() ||
-                         std::ranges::find(standing_.versions, package) != standing_.versions.end();
-      if (there) add(row);
+      auto version = VersionToCarry(row);
+      if (!version) done = version.error();
+      if (version && *version) add(**version);
     };
     auto carried = rows::CarryVersions(moment_.rows, args_.ns, machine, from, goes);
     if (!carried || !done) return carried ? done : carried;

@@ -13,6 +13,7 @@
 
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/engine/engine.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/wire/moment.h"
 #include "dsrv/wire/space_file.h"
 #include "storage/rows/carried.h"
@@ -31,6 +32,7 @@ struct ExportStanding {
   SpaceFile space;  // without the names of secrets
   std::vector<std::pair<std::string, std::string>>
       versions;  // packages, and versions that go along
+  VersionsInUse used;  // with instances
 };
 // In the loop. NO_SUCH_NAMESPACE, NAMESPACE_DELETING, NOT_FROZEN. What is only in memory is durable
 // with the turn.
@@ -60,6 +62,7 @@ class Export {
   void AddText(std::string path, std::string text);
   Result<Ok> FillRows();
   Result<Ok> FillCommonRows();
+  Result<std::optional<rows::CarriedRow>> VersionToCarry(const rows::CarriedRow& row) const;
 
   const Moment moment_;
   const ExportArgs args_;

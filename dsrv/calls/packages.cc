@@ -267,7 +267,7 @@ class ActivateCall : public std::enable_shared_from_this<ActivateCall> {
   }
 
   void Decide(Engine& engine) {
-    auto done = engine.packages().Activate(args_, &sources_, compiled_);
+    auto done = engine.packages().Activate(args_, &sources_, &compiled_);
     if (!done) {
       places_.clear();
       return Ask(engine);

@@ -253,6 +253,12 @@ std::string Catalog::NameMeantBy(const VersionState& version, const std::string&
   return OwnVersion(*package, own) ? own : name;
 }
 
+bool Catalog::IsOwn(const VersionState& version, const std::string& id,
+                    const std::string& package_version) const {
+  const PackageVersion* package = version.Now().definition->package.get();
+  return package && package->version == package_version && OwnVersion(*package, id);
+}
+
 PackageVersionPtr Catalog::OwnerOf(const std::string& ns, const std::string& id) const {
   const auto found = machines_.find({ns, id});
   if (found == machines_.end()) return nullptr;

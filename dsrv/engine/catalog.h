@@ -70,6 +70,9 @@ class Catalog {
   // The id that `name` means to an instance of `version`: its package's own machine or plan, if it
   // has one.
   std::string NameMeantBy(const VersionState& version, const std::string& name) const;
+  // Whether an instance of `version` is of that version of the package that has the machine `id`.
+  bool IsOwn(const VersionState& version, const std::string& id,
+             const std::string& package_version) const;
   // The package that an id belongs to: it was activated, or is a candidate. Null: it is free, or
   // was defined by hand.
   PackageVersionPtr OwnerOf(const std::string& ns, const std::string& id) const;

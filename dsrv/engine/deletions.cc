@@ -221,6 +221,7 @@ void Deletions::DropRest(const std::string& ns, const std::string& client) {
     b_.measures.Forget(machine);
   });
   b_.measures.Forget(ns);
+  b_.workers.Forget(ns);
   b_.turn.Trust(rows::DropNamespaceRows(b_.turn.reader(), b_.turn.writer(), ns));
   b_.spaces.Forget(ns, client);
   // A restart learns from the records since the last rows of counters: those are not the next

@@ -22,6 +22,7 @@
 #include "dsrv/engine/retention.h"
 #include "dsrv/engine/secrets.h"
 #include "dsrv/engine/upgrades.h"
+#include "dsrv/engine/workers.h"
 
 namespace dfsmr {
 
@@ -44,6 +45,7 @@ class Deletions {
     Agents& agents;
     Retention& retention;
     Measures& measures;
+    Workers& workers;
     Packages& packages;
     Secrets& secrets;
     const EngineOptions& options;

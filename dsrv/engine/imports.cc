@@ -4,6 +4,7 @@
 
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
+#include "fsm/when/check.h"
 #include "storage/rows/instance.h"
 
 namespace dfsmr {
@@ -89,14 +90,16 @@ Result<Ok> Imports::CheckVersions(const Import& import) const {
     if (known == b_.catalog.machines().end() || known->second->versions.empty()) continue;
     const auto& versions = known->second->versions;
     const auto same = versions.find(one.row.version);
-    const auto package = [](const MachineVersion& version) {
-      return version.package ? version.package->package + "@" + version.package->version : "";
+    const auto of_package = [&](const MachineVersion& version) {
+      return version.package ? version.package->package == one.row.package &&
+                                   version.package->version == one.row.package_version
+                             : one.row.package.empty();
     };
-    const std::string wanted =
-        one.row.package.empty() ? "" : one.row.package + "@" + one.row.package_version;
-    const bool there = same != versions.end() &&
-                       same->second.definition->machine.fingerprint == one.machine.fingerprint &&
-                       package(*same->second.definition) == wanted;
+    // One that stands for a later one may come as of the package whose programs it has.
+    const bool there =
+        same != versions.end() &&
+        same->second.definition->machine.fingerprint == one.machine.fingerprint &&
+        (of_package(*same->second.definition) || of_package(*same->second.Now().definition));
     if (there) continue;
     return IdTaken(Called(one.machine) + " is defined here, and its version " +
                    std::to_string(one.row.version) +
@@ -142,6 +145,26 @@ Result<Ok> Imports::CheckDocuments(const Import& import, Imported* done) {
     *stands ? ++done->already_there : ++done->definitions;
   }
   return Ok{};
+}
+
+// Nothing here has what only one document can have: the path of a webhook, the key of a limit.
+Result<Ok> Imports::CheckSole(const Import& import) const {
+  std::vector<Document> coming(
+      import.sources.documents.begin(),
+      import.sources.documents.begin() + static_cast<ptrdiff_t>(import.documents_by_hand));
+  for (const Import::Force& force : import.forces) {
+    if (force.share > 0) continue;  // a candidate's are not defined
+    for (size_t i = force.documents.first; i < force.documents.second; ++i) {
+      coming.push_back(import.sources.documents[i]);
+    }
+  }
+  Owners owners;
+  b_.triggers.AddOwners(import.ns, coming, &owners);
+  b_.limits.AddOwners(import.ns, coming, &owners);
+  const auto clashes = CheckOwners(coming, std::move(owners));
+  if (clashes.empty()) return Ok{};
+  const DocumentProblem& first = clashes.front();
+  return IdTaken(Called(coming[first.document]) + ": " + first.problem.message);
 }
 
 // What packages bring is free here, or theirs.
@@ -280,6 +303,7 @@ std::optional<Result<Imported>> Imports::Bring(Import* import, const Compiled& c
     if (auto free = CheckForces(*import); !free) return free.error();
     if (auto free = CheckVersions(*import); !free) return free.error();
     if (auto free = CheckDefinitions(*import, &done); !free) return free.error();
+    if (auto free = CheckSole(*import); !free) return free.error();
     if (auto free = CheckOwned(*import); !free) return free.error();
     return std::nullopt;
   };

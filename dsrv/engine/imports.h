@@ -20,12 +20,14 @@
 #include "dsrv/engine/compile.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/groups.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/schedules.h"
 #include "dsrv/engine/statistics.h"
+#include "dsrv/engine/triggers.h"
 #include "dsrv/engine/trust.h"
 #include "storage/rows/carried.h"
 #include "storage/rows/group.h"
@@ -96,6 +98,8 @@ class Imports {
     Residents& residents;
     Trust& trust;
     Schedules& schedules;
+    Triggers& triggers;
+    Limits& limits;
     Groups& groups;
     Packages& packages;
     const std::vector<Part*>& parts;
@@ -120,6 +124,7 @@ class Imports {
   Result<Ok> CheckVersions(const Import& import) const;
   Result<Ok> CheckDefinitions(const Import& import, Imported* done);
   Result<Ok> CheckDocuments(const Import& import, Imported* done);
+  Result<Ok> CheckSole(const Import& import) const;
   Result<Ok> CheckOwned(const Import& import);
   void Make(const Import& import);
   void AddPackage(Import::Package* package);

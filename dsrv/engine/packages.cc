@@ -146,6 +146,35 @@ PackageStanding Packages::StandingOf(const PackageVersion& version) const {
   return standing;
 }
 
+VersionsInUse Packages::InUse(const std::string& ns) const {
+  VersionsInUse used;
+  const auto& machines = below_.catalog.machines();
+  for (auto it = machines.lower_bound({ns, ""}); it != machines.end() && it->first.first == ns;
+       ++it) {
+    for (const auto& [number, one] : it->second->versions) {
+      const PackageVersionPtr& now = one.Now().definition->package;
+      if (one.stands_for && now) used.programs[{it->first.second, number}] = now->version;
+    }
+  }
+  const auto& packages = below_.table.all();
+  for (auto it = packages.lower_bound({ns, ""}); it != packages.end() && it->first.first == ns;
+       ++it) {
+    for (const auto& [version, known] : it->second.versions) {
+      const PackageVersion& package = *known.version;
+      if (StandingOf(package).state != PackageStanding::State::kPinned) continue;
+      for (const PackageVersion::Document& one : package.documents) {
+        const std::string id = package.package + "." + one.id;
+        const VersionState* own = below_.catalog.OwnVersion(package, id);
+        if (!own) continue;  // it is no machine, plan or action
+        const uint32_t from = own->definition->version;
+        const auto [at, added] = used.owned.emplace(id, from);
+        if (!added) at->second = std::min(at->second, from);
+      }
+    }
+  }
+  return used;
+}
+
 // Puts ------------------------------------------------------------------------------------------
 
 Result<Ok> Packages::MayPut(const std::string& ns, uint64_t bytes) const {

@@ -90,6 +90,15 @@ struct PackageStanding {
   uint64_t Live() const;
 };
 
+// What instances need of the machine versions of packages, to go on elsewhere as they do here.
+struct VersionsInUse {
+  using Number = std::pair<std::string, uint32_t>;  // of a machine
+  // Whose programs versions have that stand for a later one: the version of their package.
+  std::map<Number, std::string> programs;
+  // What pinned package versions own, which their plans may name still: from which version on.
+  std::map<std::string, uint32_t> owned;
+};
+
 struct RemoveArgs {
   std::string ns;
   std::string package;
@@ -140,6 +149,7 @@ class Packages {
   // The version with these bytes; null: there is none.
   const PackageState::Known* WithDigest(const std::string& ns, const std::string& digest) const;
   PackageStanding StandingOf(const PackageVersion& version) const;
+  VersionsInUse InUse(const std::string& ns) const;
   const PackageTable& table() const { return below_.table; }
   Trust& trust() { return below_.trust; }
   const Trust& trust() const { return below_.trust; }
@@ -189,9 +199,9 @@ class Packages {
   };
   Result<Asked> Ask(const ActivateArgs& args);
   // nullopt: something else was defined or activated since; ask again. `sources` have the names as
-  // the package sees them; they are unchanged then.
+  // the package sees them; they are unchanged then. BAD_PACKAGE: why is in `compiled`.
   std::optional<Result<Activated>> Activate(const ActivateArgs& args, Sources* sources,
-                                            const Compiled& compiled);
+                                            Compiled* compiled);
   Result<Activated> Deactivate(const ActivateArgs& args);
   // Counts what became of a call to activate or deactivate. Validations count as nothing.
   void Answered(const ActivateArgs& args, const Result<Activated>& done);
@@ -207,7 +217,10 @@ class Packages {
 
  private:
   struct Target;
-  struct Plan;  // what an activation is going to do
+  struct Plan {  // what an activation is going to do
+    std::vector<DocumentChange> changes;  // of machines, then of documents, as in the sources
+    std::vector<DocumentChange> retired;
+  };
 
   Result<Target> TargetOf(const ActivateArgs& args) const;
   Result<Ok> CheckActive(const ActivateArgs& args, const PackageState& state) const;
@@ -220,7 +233,11 @@ class Packages {
   std::vector<DocumentChange> RetiredBy(const std::string& ns, const PackageVersionPtr& active,
                                         const PackageVersion* next);
   Result<Ok> CheckRoom(const ActivateArgs& args, const Plan& plan) const;
+  std::vector<DefineProblem> TakenFrom(const ActivateArgs& args, const Sources& sources,
+                                       const Plan& plan) const;
   Result<Ok> CheckNamed(const ActivateArgs& args, const std::vector<DocumentChange>& retired);
+  std::vector<const MachineVersion*> CandidatesBeside(const std::string& ns,
+                                                      const std::string& package) const;
   Result<std::vector<std::string>> NamersOf(const std::string& ns, const std::string& package,
                                             const std::vector<DocumentChange>& retired);
   void Apply(const ActivateArgs& args, const PackageVersionPtr& version, Plan plan,

@@ -11,44 +11,8 @@
 namespace dfsmr {
 namespace {
 
-constexpr uint64_t kActivationsKept = 1'000;  // of a package
-
-std::optional<DocumentKind> DocumentKindNamed(std::string_view kind) {
-  for (DocumentKind one : kDocumentKinds) {
-    if (Name(one) == kind) return one;
-  }
-  return std::nullopt;
-}
-
 Error BadRequest(std::string text) {
   return {Code::kInvalidArgument, Reason::kBadRequest, std::move(text)};
-}
-
-rows::DefinedAs DefinedBy(const std::vector<DocumentChange>& changes) {
-  rows::DefinedAs defined;
-  for (const DocumentChange& one : changes) {
-    if (DocumentKindNamed(one.kind)) defined[one.kind + ":" + one.id] = one.version;
-  }
-  return defined;
-}
-
-// As what its schedules, triggers and limits are defined.
-void KeepDefined(const rows::Writer& writer, rows::DefinedAs defined, PackageState::Known& known) {
-  if (defined == known.defined_as) return;
-  const PackageVersion& version = *known.version;
-  rows::PutDefined(writer, version.ns, version.package, version.version, defined);
-  known.defined_as = std::move(defined);
-}
-
-// A document that is the same in the next version costs little more than its text: what it was
-// compiled to is that of the version before.
-void ShareEqual(const MachineVersion& latest, Machine* machine) {
-  const bool equal = latest.package && latest.machine.fingerprint == machine->fingerprint &&
-                     latest.core == CoreOf(*machine);
-  if (!equal) return;
-  std::string source = std::move(machine->source);
-  *machine = latest.machine;
-  machine->source = std::move(source);
 }
 
 }  // namespace
@@ -58,11 +22,6 @@ struct Packages::Target {
   PackageVersionPtr version;
   rows::UploadId upload;
   const PackageState* state = nullptr;
-};
-
-struct Packages::Plan {
-  std::vector<DocumentChange> changes;  // of machines, then of documents, as in the sources
-  std::vector<DocumentChange> retired;
 };
 
 // What is asked for -----------------------------------------------------------------------------
@@ -230,12 +189,35 @@ std::vector<DocumentChange> Packages::RetiredBy(const std::string&, const Packag
         {one.kind, active->package + "." + one.id, 0, DocumentChange::What::kRetired, {}, 0});
   }
   for (DocumentChange& one : retired) {
+    if (const auto kind = DocumentKindNamed(one.kind)) {
+      auto document = below_.documents.Find({active->ns, *kind, one.id});
+      if (document) one.version = document->version;
+      continue;
+    }
     const VersionState* version = below_.catalog.VersionOf(active->ns, one.id, 0);
-    if (DocumentKindNamed(one.kind) || !version) continue;
+    if (!version) continue;
     one.version = version->definition->version;
     one.strategy = version->definition->machine.upgrade_strategy;
   }
   return retired;
+}
+
+// What the candidates of other packages have: starts by name are on them, too.
+std::vector<const MachineVersion*> Packages::CandidatesBeside(const std::string& ns,
+                                                              const std::string& package) const {
+  std::vector<const MachineVersion*> found;
+  const auto& all = below_.table.all();
+  for (auto it = all.lower_bound({ns, ""}); it != all.end() && it->first.first == ns; ++it) {
+    const auto& [name, state] = *it;
+    if (name.second == package || state.force.candidate.empty()) continue;
+    const PackageVersionPtr candidate =
+        below_.table.Version(ns, name.second, state.force.candidate);
+    for (const PackageVersion::Document& one : candidate->documents) {
+      const VersionState* own = below_.catalog.OwnVersion(*candidate, name.second + "." + one.id);
+      if (own && !DocumentKindNamed(one.kind)) found.push_back(own->definition.get());
+    }
+  }
+  return found;
 }
 
 // Those outside of the package that name what is to be retired.
@@ -259,6 +241,10 @@ Result<std::vector<std::string>> Packages::NamersOf(const std::string& ns,
   const auto others = below_.catalog.DefinitionsWithout(ns, package);
   for (const MachineVersionPtr& one : others->kept) {
     look(KindName(one->machine.defined_as), one->machine.id, NamesIn(one->machine));
+  }
+  for (const MachineVersion* one : CandidatesBeside(ns, package)) {
+    const std::string id = one->machine.id + "@" + one->package->version;
+    look(KindName(one->machine.defined_as), id, NamesIn(one->machine));
   }
   for (DocumentKind kind : kDocumentKinds) {
     std::vector<std::string> standing;
@@ -290,14 +276,24 @@ Result<Ok> Packages::CheckNamed(const ActivateArgs& args,
                    "; change these first, or retire them all the same (--force)"};
 }
 
-// Whether the quota of the namespace has room for what is new.
+// Whether the quota of the namespace has room for what is new. What only a candidate has counts as
+// long as it is one, so it may become active where it stands.
 Result<Ok> Packages::CheckRoom(const ActivateArgs& args, const Plan& plan) const {
+  const PackageState* state = below_.table.Find(args.ns, args.package);
+  const PackageVersionPtr candidate =
+      state ? below_.table.Version(args.ns, args.package, state->force.candidate) : nullptr;
+  uint64_t free = plan.retired.size();
+  for (size_t i = 0; candidate && i < candidate->documents.size(); ++i) {
+    const auto& [kind, id] = candidate->documents[i];
+    const VersionState* own = below_.catalog.OwnVersion(*candidate, args.package + "." + id);
+    if (DocumentKindNamed(kind) || !own) continue;
+    if (own->machine->current == 0 || own->machine->retired) ++free;
+  }
   uint64_t more = 0;
   for (const DocumentChange& one : plan.changes) {
     if (one.what == DocumentChange::What::kAdded) ++more;
   }
-  if (more <= plan.retired.size()) return Ok{};
-  return below_.spaces.MayDefine(args.ns, more - plan.retired.size());
+  return more <= free ? Ok{} : below_.spaces.MayDefine(args.ns, more - free);
 }
 
 Result<Packages::Plan> Packages::PlanOf(const ActivateArgs& args, const PackageVersionPtr& version,
@@ -322,22 +318,32 @@ Result<Packages::Plan> Packages::PlanOf(const ActivateArgs& args, const PackageV
   if (auto refused = Taken(args, taken)) return *std::move(refused);
   if (auto free = CheckNamed(args, plan.retired); !free) return free.error();
   if (auto room = CheckRoom(args, plan); !room) return room.error();
-  if (args.share > 0) return plan;
+  return plan;
+}
+
+// What of its documents others have already. What is retired in the same commit has nothing.
+std::vector<DefineProblem> Packages::TakenFrom(const ActivateArgs& args, const Sources& sources,
+                                               const Plan& plan) const {
+  std::vector<DefineProblem> taken;
+  if (args.share > 0) return taken;
   Owners owners;
   below_.triggers.AddOwners(args.ns, sources.documents, &owners);
   below_.limits.AddOwners(args.ns, sources.documents, &owners);
-  const auto clashes = CheckOwners(sources.documents, std::move(owners));
-  if (clashes.empty()) return plan;
-  const Document& first = sources.documents[clashes.front().document];
-  return Error{Code::kInvalidArgument, Reason::kBadRequest,
-               std::string(Name(first.kind())) + " " + Quoted(first.name) + ": " +
-                   clashes.front().problem.message};
+  std::erase_if(owners, [&](const auto& owner) {
+    return std::ranges::any_of(plan.retired, [&](const DocumentChange& one) {
+      return DocumentKindNamed(one.kind) == owner.first.first && one.id == owner.second;
+    });
+  });
+  for (DocumentProblem& one : CheckOwners(sources.documents, std::move(owners))) {
+    taken.push_back({sources.machines.size() + one.document, std::move(one.problem)});
+  }
+  return taken;
 }
 
-// What is done ----------------------------------------------------------------------------------
+// What is asked and decided in one turn ---------------------------------------------------------
 
 std::optional<Result<Activated>> Packages::Activate(const ActivateArgs& given, Sources* sources,
-                                                    const Compiled& compiled) {
+                                                    Compiled* compiled) {
   ActivateArgs args = given;
   if (auto may = below_.spaces.MayChange(args.ns); !may) return Result<Activated>(may.error());
   auto target = TargetOf(args);
@@ -347,210 +353,28 @@ std::optional<Result<Activated>> Packages::Activate(const ActivateArgs& given, S
   }
   if (auto done = WithoutCompiling(args, *target)) return done;
   args.package = target->version->package;
-  if (compiled.under != below_.catalog.DefinitionsWithout(args.ns, args.package)) {
+  if (compiled->under != below_.catalog.DefinitionsWithout(args.ns, args.package)) {
     return std::nullopt;
   }
-  if (!compiled.Sound()) {
-    return Result<Activated>(Error{Code::kInvalidArgument, Reason::kBadPackage,
-                                   compiled.problems.front().problem.message});
-  }
+  const auto unsound = [&compiled]() -> Result<Activated> {
+    return Error{Code::kInvalidArgument, Reason::kBadPackage,
+                 compiled->problems.front().problem.message};
+  };
+  if (!compiled->Sound()) return unsound();
   if (auto full = args.validate_only ? std::nullopt : below_.turn.NeedsRoom(Room::kAmple)) {
     return Result<Activated>(*std::move(full));
   }
   auto plan = PlanOf(args, target->version, *sources);
   if (!plan) return Result<Activated>(plan.error());
+  auto taken = TakenFrom(args, *sources, *plan);
+  if (!taken.empty()) {
+    compiled->problems = std::move(taken);
+    return unsound();
+  }
   Activated done{target->version, target->state->force.active, true, plan->changes};
   std::ranges::copy(plan->retired, std::back_inserter(done.documents));
-  if (!args.validate_only) Apply(args, target->version, *std::move(plan), sources, compiled);
+  if (!args.validate_only) Apply(args, target->version, *std::move(plan), sources, *compiled);
   return Result<Activated>(std::move(done));
-}
-
-void Packages::Apply(const ActivateArgs& args, const PackageVersionPtr& version, Plan plan,
-                     Sources* sources, const Compiled& compiled) {
-  PackageState& state = below_.table.StateOf(args.ns, args.package);
-  rows::PackageRow force = state.force;
-  EndCandidate(args.ns, args.package);
-  const PackageVersionPtr active = below_.table.Active(args.ns, args.package);
-  /*mutant activation-retires-nothing*/ if (active) {
-    ApplyRetired(args.ns, *active, plan.retired);
-  } /*end*/
-  size_t at = 0;
-  for (size_t i = 0; i < sources->machines.size(); ++i, ++at) {
-    if (const VersionState* latest =
-            below_.catalog.VersionOf(args.ns, sources->machines[i].id, 0)) {
-      ShareEqual(*latest->definition, &sources->machines[i]);
-    }
-    MachineVersion added{.ns = args.ns,
-                         .version = plan.changes[at].version,
-                         .machine = std::move(sources->machines[i]),
-                         .define_time = below_.turn.now()};
-    added.package = version;
-    added.candidate = args.share > 0;
-    added.core = CoreOf(added.machine);
-    AddVersion(std::move(added), compiled.shown[i]);
-  }
-  for (; at < plan.changes.size(); ++at) {
-    const DocumentChange& change = plan.changes[at];
-    Document& document = sources->documents[at - sources->machines.size()];
-    if (change.what == DocumentChange::What::kSame) continue;
-    const Defined one{Name(document.kind()), change.id, change.version, true, {}, 0};
-    below_.documents.Add(args.ns, one, std::move(document), version);
-  }
-  if (args.share > 0) {
-    force.candidate = version->version;
-    force.share = args.share;
-  } else {
-    // After a deactivation what was active before it is the one that this goes on from, or is.
-    const bool back = force.active.empty() && force.previous == version->version;
-    if (back) force.previous = force.before;
-    if (!force.active.empty()) force.previous = force.active;
-    force.before.clear();
-    force.active = version->version;
-    force.candidate.clear();
-    force.share = 0;
-  }
-  if (args.share == 0) {
-    KeepDefined(below_.turn.writer(), DefinedBy(plan.changes), state.versions.at(version->version));
-  }
-  PutForce(args, state, version, force);
-  SetCandidate(args.ns, args.package, state);
-}
-
-void Packages::AddVersion(MachineVersion version, std::shared_ptr<const Machine> shown) {
-  auto definition = std::make_shared<const MachineVersion>(std::move(version));
-  rows::MachineRow row{definition->ns, definition->machine.id, definition->version,
-                       definition->machine.source, definition->define_time};
-  Event event;
-  event.kind = ChangeKind::kDefined;
-  event.time = below_.turn.now();
-  event.ns = definition->ns;
-  event.machine = definition->machine.id;
-  event.version = definition->version;
-  if (const PackageVersionPtr& package = definition->package) {
-    row.package = package->package;
-    row.package_version = package->version;
-    row.candidate = definition->candidate;
-    event.package = Event::Package{package->package, package->version, package->digest};
-  }
-  row.graph = GraphKept(shown);
-  rows::PutMachine(below_.turn.writer(), row);
-  VersionState& added = below_.catalog.Add(definition, std::move(shown));
-  below_.statistics.Record(&event, nullptr);
-  const bool moves = definition->machine.upgrade_strategy != UpgradeStrategy::kContinue;
-  if (moves && definition->version > 1 && !definition->candidate) {
-    below_.upgrades.LeaveBehind(added);
-  }
-}
-
-void Packages::RetireMachine(MachineState& machine, const PackageVersion& package) {
-  const VersionState& state = machine.versions.at(machine.current);
-  const MachineVersion& definition = *state.definition;
-  rows::PutMachine(
-      below_.turn.writer(),
-      {definition.ns, definition.machine.id, definition.version, definition.machine.source,
-       definition.define_time, package.package, definition.package->version, definition.candidate,
-       /*retired=*/true, GraphKept(state.plan ? state.shown : nullptr)});
-  below_.catalog.Retire(machine);
-  Event event;
-  event.kind = ChangeKind::kRetired;
-  event.time = below_.turn.now();
-  event.ns = definition.ns;
-  event.machine = definition.machine.id;
-  event.version = definition.version;
-  event.package = Event::Package{package.package, package.version, package.digest};
-  below_.turn.Append(&event);
-}
-
-void Packages::Retire(const std::string& ns, const std::string& id) {
-  MachineState& machine = below_.catalog.StateOf(ns, id);
-  if (machine.current == 0 || machine.retired) return;
-  const PackageVersionPtr package = machine.versions.at(machine.current).definition->package;
-  if (package) RetireMachine(machine, *package);
-}
-
-void Packages::ApplyRetired(const std::string& ns, const PackageVersion& package,
-                            const std::vector<DocumentChange>& retired) {
-  for (const DocumentChange& one : retired) {
-    if (auto kind = DocumentKindNamed(one.kind)) {
-      (void)below_.documents.Retire({ns, *kind, one.id}, package);
-      continue;
-    }
-    MachineState& machine = below_.catalog.StateOf(ns, one.id);
-    if (machine.current > 0 && !machine.retired) RetireMachine(machine, package);
-  }
-}
-
-void Packages::PutForce(const ActivateArgs& args, PackageState& state,
-                        const PackageVersionPtr& version, rows::PackageRow force) {
-  const bool any = !force.active.empty();
-  rows::ActivationRow row{below_.turn.now(),
-                          any ? version->version : "",
-                          any ? version->digest : "",
-                          force.candidate == version->version ? force.share : 0,
-                          args.rollback,
-                          args.by,
-                          args.note};
-  rows::PutActivation(below_.turn.writer(), args.ns, version->package, ++force.activations, row);
-  if (force.activations > kActivationsKept) {
-    rows::DropActivation(below_.turn.writer(), args.ns, version->package,
-                         force.activations - kActivationsKept);
-  }
-  /*mutant activation-not-durable*/ rows::PutPackage(below_.turn.writer(), args.ns,
-                                                     version->package, force); /*end*/
-  state.force = std::move(force);
-  below_.trust.ActiveChanged(args.ns);
-  below_.agenda.Derive(args.ns, [this](QueueKey* key) {
-    const VersionState* of =
-        key->version > 0 ? below_.catalog.VersionOf(key->ns, key->machine, key->version) : nullptr;
-    below_.table.Derive(of ? of->Now().definition->package : nullptr, key);
-  });
-  Tell(any ? ChangeKind::kPackageActivated : ChangeKind::kPackageDeactivated, *version, args.by,
-       args.note);
-}
-
-void Packages::PutInForce(const std::string& ns, const PackageVersionPtr& version, uint32_t share,
-                          const rows::DefinedAs& defined, const std::string& by) {
-  PackageState& state = below_.table.StateOf(ns, version->package);
-  ActivateArgs args;
-  args.ns = ns;
-  args.package = version->package;
-  args.by = by;
-  args.note = "imported";
-  rows::PackageRow force = state.force;
-  if (share > 0) {
-    force.candidate = version->version;
-    force.share = share;
-  } else {
-    force.active = version->version;
-    KeepDefined(below_.turn.writer(), defined, state.versions.at(version->version));
-  }
-  PutForce(args, state, version, force);
-  SetCandidate(ns, version->package, state);
-}
-
-// Starts by name of what both versions have go to the candidate in its share.
-void Packages::SetCandidate(const std::string& ns, const std::string& package,
-                            const PackageState& state) {
-  if (state.force.candidate.empty()) return;
-  const PackageVersionPtr candidate = below_.table.Version(ns, package, state.force.candidate);
-  if (!candidate) return;
-  for (const PackageVersion::Document& one : candidate->documents) {
-    VersionState* version = below_.catalog.OwnVersion(*candidate, package + "." + one.id);
-    if (DocumentKindNamed(one.kind) || !version) continue;
-    version->machine->candidate = version;
-    version->machine->share = state.force.share;
-  }
-}
-
-void Packages::EndCandidate(const std::string& ns, const std::string& package) {
-  const PackageState* state = below_.table.Find(ns, package);
-  if (!state || state->force.candidate.empty()) return;
-  const PackageVersionPtr candidate = below_.table.Version(ns, package, state->force.candidate);
-  for (const PackageVersion::Document& one : candidate->documents) {
-    VersionState* version = below_.catalog.OwnVersion(*candidate, package + "." + one.id);
-    /*mutant candidate-never-ends*/ if (version)
-      version->machine->candidate = nullptr; /*end*/
-  }
 }
 
 Result<Activated> Packages::Deactivate(const ActivateArgs& args) {

@@ -121,7 +121,11 @@ void Reports::ReportLate(Resident& resident, const ReportArgs& args) {
 
 // What a worker names is its package's own, if that has it, and of the same version of it.
 void Reports::Own(const Resident& resident, StartArgs* start) const {
-  if (start->flow || start->version != 0 || !start->package_version.empty()) return;
+  if (start->flow || start->version != 0) return;
+  if (!start->package_version.empty()) {
+    start->inside = catalog_.IsOwn(*resident.version, start->machine, start->package_version);
+    return;
+  }
   start->machine = catalog_.NameMeantBy(*resident.version, start->machine);
   start->version = catalog_.VersionMeantBy(*resident.version, start->machine);
   start->inside = start->version > 0;
@@ -156,6 +160,19 @@ Result<Ok> Reports::CheckSuspend(const Resident& resident, const ReportArgs& arg
                      "of a plan suspend, with 'wake_after' or 'children'"};
   }
   for (const rows::ChildStart& child : children) {
+    if (!child.package_version.empty()) {
+      StartArgs start;
+      start.ns = resident.instance.ns;
+      start.machine = child.machine;
+      start.package_version = child.package_version;
+      Own(resident, &start);
+      if (auto version = starter_.VersionAt(start); !version) {
+        Error error = version.error();
+        error.message = "'children': " + error.message;
+        return error;
+      }
+      continue;
+    }
     const std::string machine = catalog_.NameMeantBy(*resident.version, child.machine);
     if (!child.spec.flow.empty() ||
         catalog_.VersionOf(resident.instance.ns, machine, child.version)) {

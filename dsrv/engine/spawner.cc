@@ -248,9 +248,14 @@ Result<StartArgs> Spawner::Asked(Resident& resident, const Token& token, uint64_
     return Error{Code::kInternal, Reason::kNone, "no child of that number was asked for"};
   }
   const rows::ChildStart& start = items.starts[number];
-  args.machine = catalog_.NameMeantBy(*resident.version, start.machine);
-  args.version = start.version;
-  if (args.version == 0) Pin(resident, &args);
+  args.machine = start.machine;
+  args.package_version = start.package_version;
+  args.inside = catalog_.IsOwn(*resident.version, args.machine, args.package_version);
+  if (start.package_version.empty()) {
+    args.machine = catalog_.NameMeantBy(*resident.version, start.machine);
+    args.version = start.version;
+    if (args.version == 0) Pin(resident, &args);
+  }
   if (!start.id.empty()) args.id = start.id;
   if (start.priority != 0) args.priority = start.priority;
   if (auto asked = AsAsked(start, options_, &args); !asked) return asked.error();

@@ -223,7 +223,6 @@ Result<VersionState*> Starter::Standing(VersionState* version) {
                    std::to_string(version->machine->current)};
 }
 
-// Of "P.NAME@VERSION".
 Result<VersionState*> Starter::VersionAt(const StartArgs& args) {
   const std::string package = args.machine.substr(0, args.machine.find('.'));
   const PackageState* state = packages_.Find(args.ns, package);
@@ -241,7 +240,7 @@ Result<VersionState*> Starter::VersionAt(const StartArgs& args) {
   }
   const bool candidate =
       version->machine->candidate == version || state->force.candidate == args.package_version;
-  if (version->machine->retired && !candidate) return Retired(args);
+  if (!args.inside && version->machine->retired && !candidate) return Retired(args);
   return Standing(version);
 }
 

@@ -49,6 +49,8 @@ class Starter {
   // order, and with at most one change of one instance between the two. Returns null when the
   // instance was there.
   Resident* Begin(Prepared prepared);
+  // Of a start that names a version of a package, "P.NAME@VERSION".
+  Result<VersionState*> VersionAt(const StartArgs& args);
 
  private:
   using Ended = std::vector<std::pair<std::string, InstanceResult>>;
@@ -64,7 +66,6 @@ class Starter {
   Result<bool> Exists(const StartArgs& args, const Earlier& earlier);
   // The version that `args` names, or the reason why it cannot be started.
   Result<VersionState*> VersionOf(const StartArgs& args);
-  Result<VersionState*> VersionAt(const StartArgs& args);
   static Result<VersionState*> Standing(VersionState* version);
   // Those that have stopped already, of the instances that must have before another one begins. An
   // instance of `earlier` has not.

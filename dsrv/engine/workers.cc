@@ -1,6 +1,7 @@
 #include "dsrv/engine/workers.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace dfsmr {
 namespace {
@@ -148,6 +149,14 @@ std::vector<WorkerView> Workers::List(const std::string& ns, const std::string& 
     all.push_back(std::move(view));
   }
   return all;
+}
+
+void Workers::Forget(const std::string& ns) {
+  for (auto at = workers_.lower_bound({ns, ""}); at != workers_.end() && at->first.first == ns;) {
+    at->second.hour = {};
+    at = at->second.streams > 0 ? std::next(at) : workers_.erase(at);
+  }
+  last_ = workers_.end();
 }
 
 uint64_t Workers::CountIn(const std::string& ns) {

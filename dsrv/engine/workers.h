@@ -45,6 +45,8 @@ class Workers : public Part {
   std::vector<WorkerView> List(const std::string& ns, const std::string& machine,
                                const std::string& queue);
   uint64_t CountIn(const std::string& ns);
+  // What was done in a namespace that goes. Streams that are open ask the next one of its name.
+  void Forget(const std::string& ns);
 
   void Absorb(const Change& change) override;
 

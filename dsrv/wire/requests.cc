@@ -229,7 +229,7 @@ Result<Ok> FillReport(const v1::TransitionRequest& request, ReportCommand* comma
     if (!start) return start.error();
     command->children.push_back({start->machine, start->version, start->id, start->priority,
                                  start->spec, start->start_at, start->start_before, start->hold,
-                                 start->after});
+                                 start->after, start->package_version});
   }
   args.children = command->children.size();
   return FillStarts(request, command);

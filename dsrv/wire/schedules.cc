@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dsrv/engine/documents.h"
+#include "dsrv/engine/package_version.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/rows/occurrence.h"
@@ -39,6 +40,22 @@ void ShowState(const rows::ScheduleState& state, const ScheduleTimes& times, Tim
   }
   const Timestamp after = state.paused ? passed : state.position;
   for (const PlannedTime& one : times.Plan(after, upcoming)) ToProto(one, out->add_upcoming());
+}
+
+// A package's document has its names as they are written there; these are those that it stands for.
+void NameInFull(const Moment& moment, const rows::DocumentName& name, StoredDocument* stored) {
+  const std::string& package = stored->text.package;
+  if (package.empty()) return;
+  stored->document.name = name.name;
+  auto* schedule = std::get_if<std::shared_ptr<const ScheduleSource>>(&stored->document.body);
+  const LaunchStart* start = schedule ? (*schedule)->launch.start() : nullptr;
+  if (!start) return;
+  const std::string full = package + "." + start->machine;
+  const MachineVersionPtr own = moment.registry.Find(name.ns, full);
+  if (!own || !own->package || own->package->package != package) return;
+  auto source = std::make_shared<ScheduleSource>(**schedule);
+  std::get<LaunchStart>(source->launch.action).machine = full;
+  *schedule = std::move(source);
 }
 
 Result<Ok> ShowOccurrences(const Moment& moment, const rows::DocumentName& name,
@@ -127,6 +144,7 @@ Result<StoredDocument> ReadDocumentOf(const Moment& moment, const FindZone& zone
                      (parsed.diagnostics.empty() ? "" : ": " + Format(parsed.diagnostics.front()))};
   }
   stored.document = std::move(parsed.documents.front());
+  NameInFull(moment, name, &stored);
   return stored;
 }
 

@@ -230,6 +230,9 @@ void Agenda::DropNamespace(const std::string& ns) {
     Erase(queue);
   }
   std::erase_if(gates_, [&prefix](const auto& gate) { return gate.first.starts_with(prefix); });
+  for (auto& [filter, group] : groups_) {
+    if (filter.ns == ns) group->asked = {};
+  }
   frozen_.erase(ns);
   held_.erase(ns);
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -24,6 +25,13 @@ inline constexpr DocumentKind kDocumentKinds[] = {DocumentKind::kSchedule, Docum
 constexpr std::string_view Name(DocumentKind kind) {
   constexpr std::string_view kNames[] = {"", "schedule", "trigger", "limit"};
   return kNames[static_cast<size_t>(kind)];
+}
+// The other way; nullopt: it is no such word.
+constexpr std::optional<DocumentKind> DocumentKindNamed(std::string_view word) {
+  for (DocumentKind one : kDocumentKinds) {
+    if (Name(one) == word) return one;
+  }
+  return std::nullopt;
 }
 
 // In the order of DocumentKind; the pointers are never null.

@@ -213,6 +213,14 @@ Result<MachineRow> VersionIn(std::string_view ns, const CarriedRow& row) {
   return out;
 }
 
+Result<CarriedRow> OfPackageVersion(CarriedRow row, const std::string& package_version) {
+  record::Machine machine;
+  if (!machine.ParseFromString(row.value)) return Bad("a version of a machine is damaged");
+  machine.set_package_version(package_version);
+  row.value = machine.SerializeAsString();
+  return row;
+}
+
 Result<GroupRow> GroupIn(const CarriedRow& row) {
   auto group = DecodeGroup(row.key, row.value);
   if (!group) return Bad("a group is damaged");

@@ -74,6 +74,8 @@ void PutCarried(const Writer& writer, std::string_view ns, const CarriedRow& row
 void DropCarried(const Writer& writer, std::string_view ns, const CarriedRow& row);
 // The version of a machine that a row is. BAD_ARCHIVE.
 Result<MachineRow> VersionIn(std::string_view ns, const CarriedRow& row);
+// The row of a version of a machine as one of another version of its package. BAD_ARCHIVE.
+Result<CarriedRow> OfPackageVersion(CarriedRow row, const std::string& package_version);
 // The group that a row is. BAD_ARCHIVE.
 Result<GroupRow> GroupIn(const CarriedRow& row);
 // As which an instance was started, from its rows, its own first. BAD_ARCHIVE.

@@ -90,6 +90,7 @@ void Encode(const ChildStart& start, record::Start* out) {
   out->set_start_at(Micros(start.start_at));
   out->set_start_before(DeadlineMicros(start.start_before));
   out->set_hold(start.hold);
+  out->set_package_version(start.package_version);
   if (start.spec.trace) out->set_trace(PackTrace(*start.spec.trace));
   for (const auto& one : start.after) {
     record::Prerequisite* after = out->add_after();
@@ -109,6 +110,7 @@ void Decode(const record::Start& in, ChildStart* start) {
   start->start_at = FromMicros(in.start_at());
   start->start_before = DeadlineFrom(in.start_before());
   start->hold = in.hold();
+  start->package_version = in.package_version();
   if (auto trace = UnpackTrace(in.trace())) start->spec.trace = *std::move(trace);
   for (const auto& after : in.after()) {
     start->after.push_back({after.instance(), after.any_result()});
@@ -212,7 +214,6 @@ std::string EncodeStarts(const std::vector<KeptStart>& starts) {
     record::Start* to = out.add_starts();
     Encode(start, to);
     to->set_ns(start.ns);
-    to->set_package_version(start.package_version);
     to->set_group(start.group);
     if (start.wait_after_fail) to->set_wait_after_fail(start.wait_after_fail->count() + 1);
     if (start.on_conflict) to->set_on_conflict(static_cast<uint32_t>(*start.on_conflict) + 1);
@@ -234,7 +235,6 @@ Result<std::vector<KeptStart>> DecodeStarts(std::string_view text) {
     KeptStart& start = starts.emplace_back();
     Decode(one, &start);
     start.ns = one.ns();
-    start.package_version = one.package_version();
     start.group = one.group();
     if (one.wait_after_fail() > 0) start.wait_after_fail = Duration(one.wait_after_fail() - 1);
     if (one.on_conflict() > 0) start.on_conflict = static_cast<OnConflict>(one.on_conflict() - 1);

@@ -49,6 +49,7 @@ struct ChildStart {
   Timestamp start_before = kNever;
   bool hold = false;
   std::vector<Instance::Prerequisite> after;
+  std::string package_version = {};  // that `machine` is of; empty: the one that its name means
 };
 void PutStarts(const Writer& writer, InstanceName name, NodeIndex home,
                const std::vector<ChildStart>& starts);
@@ -57,7 +58,6 @@ Result<std::vector<ChildStart>> GetStarts(const Reader& reader, InstanceName nam
 // A start that waits, with the report that makes it, for the resume of its instance.
 struct KeptStart : ChildStart {
   std::string ns;
-  std::string package_version;
   std::string group;
   std::optional<Duration> wait_after_fail;
   std::optional<OnConflict> on_conflict;

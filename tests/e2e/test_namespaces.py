@@ -6,8 +6,8 @@ import threading
 import grpc
 import pytest
 
-from stubs import package, package_grpc, schedule, v1
-from support import DCLI, SOON, Server, check_refusal, eventually, fresh_name, refused
+from stubs import package, package_grpc, schedule, v1, view
+from support import DCLI, SOON, Server, check_refusal, eventually, fresh_name, only, refused
 
 JOB = """
 id: job
@@ -234,6 +234,22 @@ def test_claimed_work_is_drained_before_a_delete(own, spaces):
     own.runner.Transition(v1.TransitionRequest(namespace="acme", instance=task.instance,
                                                claim=task.claim, transition="ok"), timeout=CALL)
     eventually(lambda: spaces.gone("acme"), SOON)
+
+
+def test_a_new_namespace_knows_no_workers_of_the_old(own, spaces):
+    space = filled(own, "acme", live=1)
+    space.report(only(space.ready("job", worker="w1")))
+    assert space.view("ListWorkers", view.ListWorkersRequest(namespace="acme")).workers
+    spaces.delete("acme")
+    eventually(lambda: spaces.gone("acme"), 10)
+    filled(own, "acme", live=1)
+    assert not space.view("ListWorkers", view.ListWorkersRequest(namespace="acme")).workers
+    queue = only(space.view("ListQueues", view.ListQueuesRequest(namespace="acme")).queues)
+    assert queue.ready == 1 and not queue.HasField("asked_time")
+    assert space.overview().workers == 0
+    assert [task.instance for task in space.ready("job", worker="w2")] == ["i0"]
+    listed = space.view("ListWorkers", view.ListWorkersRequest(namespace="acme")).workers
+    assert [(one.worker, one.done) for one in listed] == [("w2", 0)]
 
 
 def test_limits_and_groups_make_their_namespace(own, spaces):

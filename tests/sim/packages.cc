@@ -191,8 +191,8 @@ Result<Activated> PackageSim::Try(Engine& engine, const ActivateArgs& args) {
   Sources sources{std::move(parsed.definitions), std::move(parsed.documents)};
   for (Machine& one : sources.machines) owned::OwnMachine(*asked->version, &one);
   for (Document& one : sources.documents) owned::OwnDocument(*asked->version, &one);
-  const Compiled compiled = CompileAll(asked->under, sources, {}, engine.now());
-  auto done = engine.packages().Activate(args, &sources, compiled);
+  Compiled compiled = CompileAll(asked->under, sources, {}, engine.now());
+  auto done = engine.packages().Activate(args, &sources, &compiled);
   if (done) return *std::move(done);
   return Error{Code::kInternal, Reason::kNone, "what it was compiled under has changed"};
 }

@@ -68,8 +68,8 @@ void SecretSim::SetUp() {
     Parsed parsed = ParseDefinitions(std::string(kSecretMachine), "all.yaml");
     sources = {std::move(parsed.definitions), std::move(parsed.documents)};
     for (Machine& one : sources.machines) owned::OwnMachine(*asked->version, &one);
-    const Compiled compiled = CompileAll(asked->under, sources, {}, engine.now());
-    auto done = engine.packages().Activate(args, &sources, compiled);
+    Compiled compiled = CompileAll(asked->under, sources, {}, engine.now());
+    auto done = engine.packages().Activate(args, &sources, &compiled);
     if (!done) return NoSecretKeys();
     if (!*done) return done->error();
     return Ok{};

@@ -94,6 +94,16 @@ TEST_CASE("a machine may be named with its version") {
   }
 }
 
+TEST_CASE("what is started may be a package's machine in a version of it") {
+  CHECK(*ParseStartRef("etl.load@1.4.0-rc.1+b.2") == MachineRef{"etl.load@1.4.0-rc.1+b.2", 0});
+  CHECK(*ParseStartRef("etl.load@2") == MachineRef{"etl.load", 2});
+  CHECK(*ParseStartRef("etl.load") == MachineRef{"etl.load", 0});
+  for (const char* text : {"crawler@1.4.0", "etl.load@x", "etl.load@"}) {
+    CAPTURE(text);
+    CHECK_FALSE(ParseStartRef(text));
+  }
+}
+
 TEST_CASE("labels are KEY=VALUE") {
   v1::StartRequest request;
   CHECK(ParseLabels({"team=a=b", "x="}, request.mutable_labels()));

@@ -69,8 +69,8 @@ class Shop : public World {
       if (!asked) return asked.error();
       if (asked->done) return *asked->done;
       Sources sources = SourcesOf(*asked->version);
-      const Compiled compiled = CompileAll(asked->under, sources, {}, e.now());
-      auto done = e.packages().Activate(args, &sources, compiled);
+      Compiled compiled = CompileAll(asked->under, sources, {}, e.now());
+      auto done = e.packages().Activate(args, &sources, &compiled);
       REQUIRE(done);
       return *std::move(done);
     });

@@ -1,6 +1,6 @@
 // How a drawing is looked at: dragged, zoomed, fitted. The view is set on the element itself, so that nothing
 // is drawn anew.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Places } from "./places";
 
 const TOOLS = 32; // pixels of the buttons below
@@ -24,21 +24,25 @@ function fit(places: Places, width: number, height: number): View {
   };
 }
 
+function transformOf({ x, y, scale }: View): string {
+  return `translate(${x} ${y}) scale(${scale})`;
+}
+
 // Drags, Ctrl and the wheel, arrows, + and -.
-export function useView(svg: { current: SVGSVGElement | null }, places: Places) {
+// `width`: of the drawing when the places came.
+export function useView(svg: { current: SVGSVGElement | null }, places: Places, width: number) {
   const moved = useRef<SVGGElement>(null);
-  const view = useRef<View>({ x: 0, y: 0, scale: 1 });
-  const [width, setWidth] = useState(800);
-  useEffect(() => setWidth(svg.current?.clientWidth ?? 800), [places]);
   const height = Math.round(
     Math.min(Math.max(110, places.height * scaleOf(places, width) + TOOLS), Math.max(300, innerHeight * 0.7)),
   );
-  const show = () => {
-    const { x, y, scale } = view.current;
-    moved.current?.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
-  };
+  // It is drawn where it is to stand at once: each other scale measures all its texts again.
+  const begin = useMemo(() => fit(places, width, height - TOOLS), [places, width]);
+  const view = useRef(begin);
+  const begun = useRef(begin);
+  if (begun.current !== begin) view.current = begun.current = begin;
+  const show = () => moved.current?.setAttribute("transform", transformOf(view.current));
   const reset = () => {
-    view.current = fit(places, svg.current?.clientWidth ?? 800, height - TOOLS);
+    view.current = fit(places, svg.current?.clientWidth ?? width, height - TOOLS);
     show();
   };
   const zoom = (by: number, at?: { x: number; y: number }) => {
@@ -52,7 +56,6 @@ export function useView(svg: { current: SVGSVGElement | null }, places: Places) 
     };
     show();
   };
-  useEffect(reset, [places, width]);
   useEffect(() => {
     const element = svg.current!;
     let from: { x: number; y: number } | undefined;
@@ -105,5 +108,5 @@ export function useView(svg: { current: SVGSVGElement | null }, places: Places) 
       element.removeEventListener("keydown", key);
     };
   }, [places]);
-  return { moved, zoom, reset, height };
+  return { moved, transform: transformOf(begin), zoom, reset, height };
 }

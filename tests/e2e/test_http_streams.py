@@ -281,7 +281,8 @@ def test_the_openapi_document_knows_every_route_and_what_the_protos_say(there):
     for path in ("/v1/changes", "/v1/session", "/healthz", "/hooks/{namespace}/{path}"):
         assert path in paths
     parameters = {one["name"]: one["schema"] for one in paths["/v1/changes"]["get"]["parameters"]}
-    assert parameters["kind"]["type"] == "array" and "FINISHED" in parameters["kind"]["items"]["enum"]
+    kind = parameters["kind"]
+    assert kind["type"] == "array" and "FINISHED" in kind["items"]["enum"]
     assert parameters["follow"] == {"type": "boolean"} and parameters["after"] == {"type": "string"}
     told = paths["/dfsmr.v1.RunnerService/Changes"]["post"]["description"]
     assert told.startswith("Everything that happened, in order")

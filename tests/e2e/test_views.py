@@ -221,6 +221,12 @@ def test_steps_are_listed_by_level(space):
     assert (first.path, first.error) == ("pack", "no box")
     below = steps(space, id, under="each")
     assert len(below) == 3 and all(row.path.startswith("each.") for row in below)
+    request = view.ListStepsRequest(namespace=space.name, instance=id, under="each", page_size=2)
+    first = space.view("ListSteps", request)
+    request.page_token = first.next_page_token
+    last = space.view("ListSteps", request)
+    assert [*first.rows, *last.rows] == list(below) and len(first.rows) == 2
+    assert not last.next_page_token
 
 
 def test_all_there_is_of_a_step_is_shown(space):

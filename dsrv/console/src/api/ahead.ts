@@ -1,37 +1,42 @@
-// What a page will ask for as soon as it is there, asked while what it needs first is on its way.
+// Steps of a plan, asked for while what the page needs first is on its way: those of a large one take as
+// long as all of that.
 import { call } from "./call";
-import type { MethodName, ReplyOf, RequestOf, ServiceName } from "./types";
+import { stream } from "./stream";
+import type { ListStepsRequestJson, ListStepsResponseJson } from "./types";
 
 const KEPT_MS = 10_000; // an answer that nobody has taken by then is old
 
-const asked = new Map<string, Promise<unknown>>();
+const asked = new Map<string, Promise<ListStepsResponseJson | undefined>>();
 
-function keyOf(service: string, method: string, request: unknown): string {
-  return JSON.stringify([service, method, request]);
+// What Watch says first: unlike ListSteps it is not refused where there is no such instance.
+async function look(steps: ListStepsRequestJson): Promise<ListStepsResponseJson | undefined> {
+  const stop = new AbortController();
+  try {
+    const topics = [{ key: "ahead", steps }];
+    for await (const message of stream("ViewService", "Watch", { topics }, stop.signal)) return message.steps;
+  } finally {
+    stop.abort();
+  }
+  return undefined;
 }
 
-export function askAhead<S extends ServiceName, M extends MethodName<S>>(
-  service: S,
-  method: M,
-  request: RequestOf<S, M>,
-): void {
-  const key = keyOf(service, method, request);
+export function askStepsAhead(request: ListStepsRequestJson): void {
+  const key = JSON.stringify(request);
   if (asked.has(key)) return;
-  const answer = call(service, method, request);
-  answer.catch(() => undefined); // whoever takes it hears of it
-  asked.set(key, answer);
+  asked.set(
+    key,
+    look(request).catch(() => undefined),
+  );
   setTimeout(() => asked.delete(key), KEPT_MS);
 }
 
-// The answer to what was asked ahead, once; else it is asked for now.
-export function callOrTake<S extends ServiceName, M extends MethodName<S>>(
-  service: S,
-  method: M,
-  request: RequestOf<S, M>,
+// What was asked ahead is taken once.
+export async function listSteps(
+  request: ListStepsRequestJson,
   signal?: AbortSignal,
-): Promise<ReplyOf<S, M>> {
-  const key = keyOf(service, method, request);
-  const answer = asked.get(key) as Promise<ReplyOf<S, M>> | undefined;
+): Promise<ListStepsResponseJson> {
+  const key = JSON.stringify(request);
+  const ahead = asked.get(key);
   asked.delete(key);
-  return answer ?? call(service, method, request, signal);
+  return (await ahead) ?? call("ViewService", "ListSteps", request, signal);
 }

@@ -1,5 +1,5 @@
 // A plan's steps, a level at a time: what failed first, with a graph of the level.
-import { askAhead, callOrTake } from "../../api/ahead";
+import { askStepsAhead, listSteps } from "../../api/ahead";
 import type { Step_StateJson, StepRowJson } from "../../api/types";
 import { graphOfRows } from "../../graph/model";
 import { Empty, Panel, Waiting } from "../../parts/bits";
@@ -195,12 +195,11 @@ function levelOf(instance: string, under: string, state: Step_StateJson | "", pa
   return { namespace: namespace.value, instance, under, pageSize, state: state || undefined };
 }
 
-// The level that the address names, before it is known whether there are steps: those of a large plan
-// take as long as all that the page asks for first.
+// The level that the address names, before it is known whether there are steps.
 export function askForLevelAhead(instance: string): void {
   const under = query.value.get("under") ?? "";
   const state = (query.value.get("state") ?? "") as Step_StateJson | "";
-  askAhead("ViewService", "ListSteps", { ...levelOf(instance, under, state, DRAWN), pageToken: "" });
+  askStepsAhead({ ...levelOf(instance, under, state, DRAWN), pageToken: "" });
 }
 
 export function useLevel(
@@ -212,7 +211,7 @@ export function useLevel(
   return usePages<StepRowJson>(
     async (pageToken, signal) => {
       const asked = { ...levelOf(instance, under, state, pageSize), pageToken };
-      const reply = await callOrTake("ViewService", "ListSteps", asked, signal);
+      const reply = await listSteps(asked, signal);
       return { rows: reply.rows ?? [], next: reply.nextPageToken };
     },
     [instance, under, state],

@@ -114,7 +114,7 @@ interface DrawingProps extends Props {
 function Drawing({ places, width, looks, ...props }: DrawingProps) {
   const { graph } = props;
   const svg = useRef<SVGSVGElement>(null);
-  const { moved, transform, zoom, reset, height } = useView(svg, places, width);
+  const { moved, transform, zoom, reset, height } = useView(svg, places, width, graph.boxes.find((box) => box.start)?.id);
   const paths = useMemo(() => places.edges.map(curve), [places]);
   const all = graph.boxes.length + graph.edges.length;
   const drawn = usePortions(all, PORTION, places); // the boxes first

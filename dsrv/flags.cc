@@ -372,7 +372,10 @@ Result<Ok> CheckNames(const HttpFlags& door) {
     }
   }
   for (const std::string& host : door.hosts) {
-    if (!is_host(host)) return bad("--http-host", host, "name of a host");
+    const bool port = host.find(':') != host.npos && !host.ends_with(']');
+    if (!is_host(host) || port) {
+      return bad("--http-host", host, "name of a host such as ops.example.org, without a port");
+    }
   }
   std::error_code failed;
   if (!door.console_dir.empty() &&

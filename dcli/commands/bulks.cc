@@ -195,8 +195,10 @@ std::optional<int> InBulk(Context& context, const TransitionOptions& options) {
 }
 
 int Bulks(Context& context, const BulksOptions& options) {
-  const bool stop = options.action == "stop" && !options.id.empty();
-  if (stop) {
+  if (options.action == "stop" && options.id.empty()) {
+    return context.Fail(kBadUsage, "bulk stop: which one? ID is required");
+  }
+  if (options.action == "stop") {
     v1::StopBulkRequest request;
     request.set_namespace_(context.name_space);
     request.set_id(options.id);

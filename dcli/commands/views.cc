@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "dcli/call/pages.h"
 #include "dcli/call/views.h"
@@ -77,9 +78,10 @@ int Queues(Context& context, const QueuesOptions& options) {
   if (context.Print(*all)) return kSucceeded;
   Table table({"QUEUE", "MACHINE", "NODE", "READY", "OLDEST", "CLAIMED", "ASKING", "ASKED", "RATE",
                "ACTION"});
+  std::set<std::string> named;  // a queue has a row for each node
   for (const v1::QueueRow& row : all->queues()) {
     if (context.names()) {
-      context.out << row.queue() << '\n';
+      if (named.insert(row.queue()).second) context.out << row.queue() << '\n';
       continue;
     }
     const std::string back =

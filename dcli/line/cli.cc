@@ -495,8 +495,13 @@ int CommandLine::BadUsage(const CLI::ParseError& error, const std::vector<std::s
     const FlagShape* flag = FlagOf(grammar_, command, words[i]);
     if (flag == nullptr) {
       const std::string name = words[i].substr(0, words[i].find('='));
-      return context_.Fail(kBadUsage,
-                           command->name + " has no flag " + name + DidYouMean(name, known));
+      // One dash and a colon: it may have been meant as a term of a filter.
+      const bool term = !name.starts_with("--") && name.find(':') != name.npos;
+      return context_.Fail(
+          kBadUsage, command->name + " has no flag " + name +
+                         (term ? "; a term that begins with a dash comes after --, or is written "
+                                 "not:" + name.substr(1)
+                               : DidYouMean(name, known)));
     }
     if (ValueIsNext(*flag, words[i])) ++i;
   }

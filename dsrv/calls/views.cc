@@ -82,16 +82,16 @@ Result<Ok> ReadListSteps(const Reader& reader, const ListStepsCommand& command,
   auto visited = VisitSteps(moment, *instance, command.under,
                             [&level](v1::Step& step) { level.Add(step); });
   if (!visited) return visited;
-  auto rows = level.Take();
   size_t bytes = 0;
   size_t at = command.first;
-  for (; at < rows.size() && at - command.first < command.limit && bytes < kPageBytes; ++at) {
-    bytes += rows[at].ByteSizeLong();
-    *reply->add_rows() = std::move(rows[at]);
-  }
-  if (at < rows.size()) {
-    reply->set_next_page_token(PageToken(command.filters, std::to_string(at)));
-  }
+  const bool more = level.Take(command.first, [&](v1::StepRow* row) {
+    if (at - command.first >= command.limit || bytes >= kPageBytes) return false;
+    bytes += row->ByteSizeLong();
+    reply->add_rows()->Swap(row);
+    ++at;
+    return true;
+  });
+  if (more) reply->set_next_page_token(PageToken(command.filters, std::to_string(at)));
   return Ok{};
 }
 

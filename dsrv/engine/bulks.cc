@@ -198,6 +198,7 @@ bool Bulks::ChangeSome(const Name& name, Bulk& bulk) {
     ++bulk.next;
     MarkDirty(name, bulk);
     if (row.at_most > 0 && row.changed >= row.at_most) {
+      row.looked_at += bulk.found.looked_at;
       End(name, bulk, rows::BulkState::kLimited);
       return false;
     }

@@ -84,7 +84,7 @@ Histogram HistogramOf(const Latency& latency, const TimeoutPolicy& policy, uint6
   out.rule = RuleOf(latency, policy);
   const bool percentile =
       policy.strategy == TimeoutPolicy::Strategy::kPercentile && !policy.AtMostOnce();
-  if (percentile) out.meant = 1 - policy.value / 100;
+  if (percentile) out.meant = (100 - policy.value) / 100;
   out.samples = latency.Samples();
   if (out.samples > 0) out.seen = static_cast<double>(timed_out) / static_cast<double>(out.samples);
   return out;

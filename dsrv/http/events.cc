@@ -220,6 +220,13 @@ void EventCache::Add(const std::string& message, Text text) {
   order_.pop_front();
 }
 
+std::string ParameterOf(const FieldDescriptor& field) {
+  std::string name = field.name();
+  const bool plain = field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE;
+  if (field.is_repeated() && plain && name.ends_with('s')) name.pop_back();
+  return name;
+}
+
 Result<std::string> ToRequestJson(const Descriptor& type, const Parameters& parameters) {
   std::map<std::string, std::string> fields;
   for (const auto& [name, text] : parameters) {

@@ -37,6 +37,9 @@ class EventCache {
 Result<std::string> ToRequestJson(const google::protobuf::Descriptor& type,
                                   const Parameters& parameters);
 
+// What a parameter is called: `kind` for the repeated field `kinds`, the field's name for others.
+std::string ParameterOf(const google::protobuf::FieldDescriptor& field);
+
 // The method of one of the paths, as "dfsmr.v1.RunnerService/Changes"; "": it is none of them.
 std::string_view EventsMethod(std::string_view path);
 

@@ -42,6 +42,11 @@ std::string OriginOf(std::string_view host, bool secure) {
   return (secure ? "https://" : "http://") + HostPort(host, secure);
 }
 
+// As a browser writes it, which leaves the scheme's own port out.
+std::string PlainOrigin(std::string_view origin) {
+  return HostPort(origin, Lower(origin).starts_with("https://"));
+}
+
 Error NotAllowed(std::string message) {
   return {Code::kPermissionDenied, Reason::kNotAllowed, std::move(message)};
 }
@@ -116,9 +121,11 @@ Result<Visitor> Guard::Admit(const Request& request, const Client& client, bool 
                      ", which is not this server's: use localhost, or add --http-host NAME"};
   }
   const auto origin = request.Header("origin");
-  const bool own = origin && Lower(*origin) == OriginOf(host, visitor.client.secure);
-  const bool known =
-      origin && !own && std::ranges::find(options_.origins, *origin) != options_.origins.end();
+  const auto is_origin = [&](const std::string& one) {
+    return PlainOrigin(one) == PlainOrigin(*origin);
+  };
+  const bool own = origin && PlainOrigin(*origin) == OriginOf(host, visitor.client.secure);
+  const bool known = origin && !own && std::ranges::any_of(options_.origins, is_origin);
   const auto site = request.Header("sec-fetch-site");
   visitor.own_page = own || (site == "same-origin" && !origin);
   if (known) visitor.origin = *origin;

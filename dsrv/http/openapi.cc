@@ -17,9 +17,13 @@ using google::protobuf::FieldDescriptor;
 
 using json::Quote;
 
-// A comment as running text.
+// A comment as running text, without the line of dashes that heads a part of a file.
 std::string TextOf(std::string comment) {
   std::string text;
+  if (const size_t dashes = comment.find("-----"); dashes != comment.npos) {
+    const size_t end = comment.find('\n', dashes);
+    comment.erase(0, end == comment.npos ? comment.size() : end);
+  }
   for (char c : comment) {
     const bool space = c == ' ' || c == '\n' || c == '\t';
     if (!space) {
@@ -68,6 +72,12 @@ class Schemas {
     }
     if (made_.emplace(name, "").second) made_[name] = Of(type);
     return Ref(name);
+  }
+
+  // Repeated where the field is.
+  std::string Parameter(const FieldDescriptor& field) {
+    const std::string value = Value(field, false);
+    return field.is_repeated() ? "{\"type\":\"array\",\"items\":" + value + "}" : value;
   }
 
   std::string Text() const {
@@ -168,11 +178,11 @@ std::string EventsPath(const std::string& id, const MethodDescriptor& method, Sc
   std::string parameters;
   for (int i = 0; i < method.input_type()->field_count(); ++i) {
     const FieldDescriptor& field = *method.input_type()->field(i);
-    const bool text = field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE;
-    parameters += (i > 0 ? "," : "") + std::string("{\"name\":") + Quote(field.name()) +
+    parameters += (i > 0 ? "," : "") + std::string("{\"name\":") + Quote(ParameterOf(field)) +
                   ",\"in\":\"query\"" + Description(field) +
-                  (text ? ",\"schema\":{\"type\":[\"string\",\"array\"]}}"
-                        : ",\"content\":" + Content("application/json", "{}") + "}");
+                  (field.cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE
+                       ? ",\"schema\":" + schemas->Parameter(field) + "}"
+                       : ",\"content\":" + Content("application/json", "{}") + "}");
   }
   return "{\"get\":{\"operationId\":" + Quote(id) + ",\"tags\":[\"events\"]" + Description(method) +
          ",\"parameters\":[" + parameters + "],\"responses\":" +

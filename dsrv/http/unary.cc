@@ -1,5 +1,8 @@
 #include "dsrv/http/unary.h"
 
+#include <map>
+#include <set>
+
 #include "dsrv/http/gzip.h"
 #include "dsrv/http/mapping.h"
 #include "dsrv/http/url.h"
@@ -14,6 +17,16 @@ Error TooLarge() {
           "the request may have " + std::to_string(limits::kMessage) + " bytes, unpacked"};
 }
 
+// Of a GET, whose parameter `encoding` tells the codec.
+Response UnknownEncoding(const MethodDescriptor& method, const std::string& given) {
+  const std::string told = given.empty() ? "the parameter 'encoding' is missing"
+                                         : "the encoding " + Quoted(given) + " is unknown";
+  Response response = ToResponse(BadRequest(415, told + ": " + NameOf(method) +
+                                                     " takes encoding=json and encoding=proto"));
+  response.Set("accept-post", "application/json, application/proto");
+  return response;
+}
+
 // One call, until it is answered.
 class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
  public:
@@ -23,8 +36,8 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
   void Begin(Inside& inside) {
     auto text = exchange_->request.method == "POST" ? ReadPost() : ReadQuery();
     if (!text) return;
-    const bool lenient = exchange_->request.Header("connect-protocol-version").has_value();
-    auto request = EncodeRequest(*method_.input_type(), codec_, *text, lenient);
+    if (exchange_->request.Header("connect-protocol-version")) generated_ = true;
+    auto request = EncodeRequest(*method_.input_type(), codec_, *text, generated_);
     if (!request) return Fail(Failure::Of(request.error()));
     auto timeout = TimeoutOf(exchange_->request);
     if (!timeout) return Fail(Failure::Of(timeout.error()));
@@ -71,32 +84,21 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
   }
 
   std::optional<std::string> ReadQuery() {
-    const auto parameters = http::ReadQuery(exchange_->request.query);
-    std::string encoding, message, base64, compression;
-    for (const auto& [name, value] : parameters.value_or(Parameters())) {
-      std::string* const slot = name == "encoding"      ? &encoding
-                                : name == "message"     ? &message
-                                : name == "base64"      ? &base64
-                                : name == "compression" ? &compression
-                                                        : nullptr;
-      if (slot) {
-        *slot = value;
-      } else if (name != "connect") {
-        Fail(BadRequest(400, "there is no parameter " + Quoted(name) +
-                                 ": a call by GET has encoding=json and message=REQUEST"));
-        return std::nullopt;
-      }
-    }
-    if (!parameters) {
-      Fail(BadRequest(400, "a percent sign is followed by two hexadecimal digits"));
+    std::map<std::string, std::string> given = {{"encoding", ""}, {"message", ""}, {"base64", ""},
+                                                {"compression", ""}, {"connect", ""}};
+    if (auto read = ReadParameters(&given); !read) {
+      Fail(BadRequest(400, read.error().message));
       return std::nullopt;
     }
+    generated_ = !given["connect"].empty();
+    const std::string& encoding = given["encoding"];
     if (encoding != "json" && encoding != "proto") {
-      exchange_->Answer(UnknownType(method_, encoding));
+      exchange_->Answer(UnknownEncoding(method_, encoding));
       return std::nullopt;
     }
     codec_ = encoding == "json" ? Codec::kJson : Codec::kProto;
-    if (base64 == "1") {
+    std::string message = std::move(given["message"]);
+    if (given["base64"] == "1") {
       auto bytes = FromBase64(message);
       if (!bytes) {
         Fail(BadRequest(400, "the message is no base64"));
@@ -105,7 +107,24 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
       message = *std::move(bytes);
     }
     if (message.empty() && codec_ == Codec::kJson) message = "{}";
-    return Unpack(Lower(compression), std::move(message));
+    return Unpack(Lower(given["compression"]), std::move(message));
+  }
+
+  // Into those that there are, each once.
+  Result<Ok> ReadParameters(std::map<std::string, std::string>* given) const {
+    auto parameters = http::ReadQuery(exchange_->request.query);
+    if (!parameters) return Bad("a percent sign is followed by two hexadecimal digits");
+    std::set<std::string> seen;
+    for (auto& [name, value] : *parameters) {
+      const auto slot = given->find(name);
+      if (slot == given->end()) {
+        return Bad("there is no parameter " + Quoted(name) +
+                   ": a call by GET has encoding=json and message=REQUEST");
+      }
+      if (!seen.insert(name).second) return Bad(Quoted(name) + " is given twice");
+      slot->second = std::move(value);
+    }
+    return Ok();
   }
 
   void Answer(Inside::Outcome outcome) {
@@ -121,6 +140,7 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
   const std::shared_ptr<Exchange> exchange_;
   const MethodDescriptor& method_;
   Codec codec_ = Codec::kJson;
+  bool generated_ = false;  // by a generated client, which says so in a header, or in `connect`
   std::shared_ptr<Inside::Unary> call_;
 };
 

@@ -278,6 +278,7 @@ Result<std::optional<OwnPlan>> ReadPlan(const Moment& moment, const Instance& in
   plan->machine = Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), std::move(named));
   const std::vector<Node>& nodes = plan->machine.nodes;
   const std::vector<Step>& steps = plan->machine.graph->steps;
+  plan->rows.reserve(steps.size());
   const auto wanted = [&](NodeIndex home) {
     if (under.empty() || home >= nodes.size() || nodes[home].step == kNoStep) return true;
     const Step& step = steps[nodes[home].step];

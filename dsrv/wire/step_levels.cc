@@ -103,17 +103,18 @@ void StepLevel::Add(const v1::Step& step) {
   sum.Add(step, path, under_);
 }
 
-std::vector<v1::StepRow> StepLevel::Take() {
-  std::vector<v1::StepRow> rows;
+bool StepLevel::Take(size_t first, const std::function<bool(v1::StepRow* row)>& take) {
+  size_t at = 0;
   for (const bool failed : {true, false}) {
     for (Summing& sum : sums_) {
       if (sum.Has(v1::Step::HELD) != failed) continue;
       if (state_ != v1::Step::STATE_UNSPECIFIED && !sum.Has(state_)) continue;
+      if (at++ < first) continue;
       sum.Finish();
-      rows.push_back(std::move(sum.row));
+      if (!take(&sum.row)) return true;
     }
   }
-  return rows;
+  return false;
 }
 
 }  // namespace dfsmr

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "dfsmr/v1/view.pb.h"
 
@@ -19,8 +19,9 @@ class StepLevel {
   ~StepLevel();
 
   void Add(const v1::Step& step);
-  // Call it once.
-  std::vector<v1::StepRow> Take();
+  // Hands out the rows from the `first` on, as long as `take` wants them, and makes no others: of
+  // 100,000 a page has 200. Answers whether there are more. Call it once.
+  bool Take(size_t first, const std::function<bool(v1::StepRow* row)>& take);
 
  private:
   struct Summing;

@@ -89,6 +89,32 @@ def test_what_only_reads_can_be_got(there):
     refusal(there.get(path + "id=job"), 400, "invalid_argument", "BAD_REQUEST")
 
 
+def test_a_call_by_get_says_what_is_wrong_with_its_parameters(there):
+    path = "/dfsmr.v1.RunnerService/GetMachine?"
+    newer = {"encoding": "json",
+             "message": json.dumps({"namespace": there.namespace, "id": "job", "newer": 1})}
+    unknown = there.get(path + urllib.parse.urlencode(newer))
+    assert "newer: there is no such field" in unknown.json["message"]
+    # `connect` says that a generated client asks, which may know more fields than the server.
+    generated = there.get(path + urllib.parse.urlencode({"connect": "v1", **newer}))
+    assert generated.status == 200 and generated.json["id"] == "job"
+    twice = there.get(path + "encoding=json&message={}&message={}")
+    refusal(twice, 400, "invalid_argument", "BAD_REQUEST")
+    assert "'message' is given twice" in twice.json["message"]
+    missing = there.get(path + "message={}")
+    refusal(missing, 415, "invalid_argument", "BAD_REQUEST")
+    assert missing.json["message"].startswith("the parameter 'encoding' is missing: ")
+    assert missing.headers["accept-post"] == "application/json, application/proto"
+
+
+def test_what_a_bulk_hands_on_may_be_json_itself(there):
+    preview = there.ok("StartBulk", {"namespace": there.namespace, "filter": "machine:job",
+                                     "action": "TRANSITION", "transition": "ok",
+                                     "nodeParams": {"n": [1.50]}, "validateOnly": True},
+                       service="BulkService")
+    assert preview["state"] == "PREVIEW" and preview["request"]["nodeParams"] == '{"n": [1.5]}'
+
+
 def test_bodies_by_gzip_go_both_ways(there):
     body = gzip.compress(json.dumps({"namespace": there.namespace, "id": "job"}).encode())
     reply = there.ask("POST", "/dfsmr.v1.RunnerService/GetMachine", body,
@@ -454,6 +480,7 @@ def test_the_door_is_off_but_beside_port_3004_and_says_where_it_listens(new_serv
     (("--http-origin", "https://ops.test/"), "--http-origin 'https://ops.test/' is no origin"),
     (("--http-origin", "*"), "--http-origin '*' is no origin"),
     (("--http-host", "a b"), "--http-host 'a b' is no name of a host"),
+    (("--http-host", "ops.test:443"), "--http-host 'ops.test:443' is no name of a host such as"),
     (("--console-dir", "/nonexistent"), "--console-dir '/nonexistent' is no folder with an index"),
 ])
 def test_bad_flags_are_refused(tmp_path, flags, told):

@@ -280,6 +280,12 @@ def test_the_openapi_document_knows_every_route_and_what_the_protos_say(there):
     assert "get" not in paths["/dfsmr.v1.RunnerService/Start"]
     for path in ("/v1/changes", "/v1/session", "/healthz", "/hooks/{namespace}/{path}"):
         assert path in paths
+    parameters = {one["name"]: one["schema"] for one in paths["/v1/changes"]["get"]["parameters"]}
+    kind = parameters["kind"]
+    assert kind["type"] == "array" and "FINISHED" in kind["items"]["enum"]
+    assert parameters["follow"] == {"type": "boolean"} and parameters["after"] == {"type": "string"}
+    told = paths["/dfsmr.v1.RunnerService/Changes"]["post"]["description"]
+    assert told.startswith("Everything that happened, in order")
     schemas = document["components"]["schemas"]
     priority = schemas["dfsmr.v1.StartRequest"]["properties"]["priority"]
     assert priority["description"] == "higher is handed out first"

@@ -221,6 +221,12 @@ def test_steps_are_listed_by_level(space):
     assert (first.path, first.error) == ("pack", "no box")
     below = steps(space, id, under="each")
     assert len(below) == 3 and all(row.path.startswith("each.") for row in below)
+    request = view.ListStepsRequest(namespace=space.name, instance=id, under="each", page_size=2)
+    first = space.view("ListSteps", request)
+    request.page_token = first.next_page_token
+    last = space.view("ListSteps", request)
+    assert [*first.rows, *last.rows] == list(below) and len(first.rows) == 2
+    assert not last.next_page_token
 
 
 def test_all_there_is_of_a_step_is_shown(space):
@@ -347,7 +353,7 @@ def test_durations_show_what_a_timeout_was_learned_from(space):
     assert reply.samples == 5 == sum(bucket.count for bucket in reply.first)
     assert reply.rule == "initial 60s: 5 of 20 samples" or reply.rule.startswith("initial 1m")
     assert seconds(reply.timeout_now) == 60 and reply.HasField("p50")
-    assert len(reply.first) <= 64 and 0.04 < reply.meant < 0.06
+    assert len(reply.first) <= 64 and reply.meant == 0.05
     with refused("NOT_FOUND", "NO_SUCH_NODE"):
         space.view("GetDurations", view.GetDurationsRequest(
         namespace=space.name, machine="job", node="none"))

@@ -21,7 +21,7 @@ const OVERVIEW = ".tiles .tile";
 const INSTANCES = 'table[aria-label="Instances"] tbody tr';
 const STEPS = 'table[aria-label="Steps"] tbody tr';
 const HISTORY = 'table[aria-label="History"] tbody tr:not(.space)';
-const DRAWN = "svg.drawing";
+const DRAWN = "svg.drawing:not([aria-busy=true])"; // wholly
 const PANNED_MS = 5_000;
 
 const atMost = (what, bar, measured, unit = "") => ({

@@ -108,6 +108,19 @@ TEST_CASE("unknown commands and flags come with the nearest known one") {
   CHECK(Dcli({"machines", "--sever", "x"}).err.find("\"--server\"?") != std::string::npos);
 }
 
+TEST_CASE("what looks like a flag may be a term of a filter") {
+  const Outcome outcome = Dcli({"count", "-state:stopped"});
+  CHECK(outcome.status == 2);
+  CHECK(outcome.err.find("count has no flag -state:stopped; a term that begins with a dash comes "
+                         "after --, or is written not:state:stopped") != std::string::npos);
+}
+
+TEST_CASE("bulk stop asks which one") {
+  const Outcome outcome = Dcli({"--server", "localhost:1", "bulk", "stop"});
+  CHECK(outcome.status == 2);
+  CHECK(outcome.err.find("bulk stop: which one? ID is required") != std::string::npos);
+}
+
 TEST_CASE("global flags stand before or after the command; nobody there is status 3") {
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"--server", "localhost:1", "-o", "json", "machines"},

@@ -103,6 +103,7 @@ TEST_CASE("a bulk ends when it has changed as many as it may, or is stopped") {
     many.Start(row);
     many.world.Drain();
     CHECK(many.Get().row.state == rows::BulkState::kLimited);
+    CHECK(many.Get().row.looked_at > 0);
     CHECK(many.At("b") == 4);
   }
   SUBCASE("stopped") {

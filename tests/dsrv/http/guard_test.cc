@@ -57,6 +57,11 @@ TEST_CASE("pages of other origins and sites are refused, but where everybody is 
   CHECK(ask({{"origin", "null"}}) == 403);
   CHECK(ask({{"origin", "https://ops.test"}}) == 200);
   CHECK(ask({{"origin", "https://ops.test"}, {"sec-fetch-site", "cross-site"}}) == 200);
+  // A browser leaves the scheme's own port out, whoever else may write it.
+  CHECK(Status(Guard({.origins = {"HTTPS://Ops.test:443"}}),
+               {{"host", "localhost"}, {"origin", "https://ops.test"}}) == 200);
+  CHECK(Status(Guard({.origins = {"https://ops.test:80"}}),
+               {{"host", "localhost"}, {"origin", "https://ops.test"}}) == 403);
   CHECK(ask({{"sec-fetch-site", "same-origin"}}) == 200);
   CHECK(ask({{"sec-fetch-site", "none"}}) == 200);
   CHECK(ask({{"sec-fetch-site", "same-site"}}) == 403);

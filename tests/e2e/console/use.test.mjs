@@ -361,3 +361,18 @@ test("what a stopped instance left undone goes on no longer", async () => {
   assert.deepEqual(await took.allInnerTexts(), before);
   await done(page);
 });
+
+test("much is drawn in portions, and wholly in the end", async () => {
+  const nodes = Array.from({ length: 200 }, (_, i) => `  n${i}: {${i ? "" : "start: true, "}transitions: {ok: n${i + 1}}}`);
+  await server.define(["id: rope", "nodes:", ...nodes, "  n200: {final: true}", ""].join("\n"));
+  const page = await openPage(server, "/n/default/machines/rope");
+  await page.locator("svg.drawing[aria-busy=false]").waitFor();
+  assert.equal(await page.locator("svg.drawing .box").count(), 201);
+  assert.equal(await page.locator("svg.drawing .edge").count(), 200);
+  const rows = page.locator('table[aria-label="Nodes"] tbody tr:not(.space)');
+  await eventually("a window of rows", async () => (await rows.count()) === 120);
+  await page.keyboard.press("j");
+  await page.keyboard.press("k");
+  assert.equal(await page.evaluate(() => document.activeElement.dataset.at), "0");
+  await done(page);
+});

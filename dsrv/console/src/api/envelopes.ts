@@ -12,28 +12,45 @@ export function envelope(message: unknown): Uint8Array {
   return bytes;
 }
 
+function joined(parts: Uint8Array[], size: number): Uint8Array<ArrayBuffer> {
+  const all = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
 // Takes bytes as they come, gives whole messages.
 export class EnvelopeReader<T> {
-  private rest = new Uint8Array(0);
+  private parts: Uint8Array[] = []; // of what is not whole yet
+  private size = 0;
+  private needed = HEAD; // so much makes the next message whole, as far as is known
   // Whether the end has come, and what it said.
   ended = false;
   refusal: Refusal | undefined;
 
   take(bytes: Uint8Array): T[] {
-    const all = new Uint8Array(this.rest.length + bytes.length);
-    all.set(this.rest);
-    all.set(bytes, this.rest.length);
+    this.parts.push(bytes);
+    this.size += bytes.length;
+    if (this.size < this.needed) return [];
+    const all = joined(this.parts, this.size);
     const messages: T[] = [];
     let at = 0;
+    this.needed = HEAD;
     while (!this.ended && all.length - at >= HEAD) {
       const length = new DataView(all.buffer, at + 1).getUint32(0);
-      if (all.length - at - HEAD < length) break;
+      this.needed = HEAD + length;
+      if (all.length - at < this.needed) break;
+      this.needed = HEAD;
       const text = new TextDecoder().decode(all.subarray(at + HEAD, at + HEAD + length));
       if ((all[at]! & END) === 0) messages.push(JSON.parse(text) as T);
       else this.end(text);
       at += HEAD + length;
     }
-    this.rest = all.subarray(at);
+    this.parts = [all.subarray(at)];
+    this.size = all.length - at;
     return messages;
   }
 

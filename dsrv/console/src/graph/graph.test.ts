@@ -5,6 +5,7 @@ import { grouped, MOST } from "./groups";
 import { graphOfLevels, graphOfNodes, graphOfRows, merged, type Graph } from "./model";
 import { place } from "./place";
 import { curve, outline } from "./shapes";
+import { beginOf } from "./view";
 
 function chain(ids: string[]): Graph {
   return {
@@ -199,4 +200,15 @@ test("what lies in a group that was opened hangs on its box, as far as it is dra
       ["g", "g.0"],
     ],
   );
+});
+
+test("a graph that fits is seen wholly; a larger one begins legibly at its first box", () => {
+  const box = (x: number, y: number) => ({ x, y, width: 100, height: 40 });
+  globalThis.innerHeight = 800;
+  const small = { width: 500, height: 100, edges: [], boxes: { a: box(60, 50), b: box(440, 50) } };
+  assert.deepEqual(beginOf(small, 1000, 200), { scale: 1, x: 250, y: 50 });
+  const large = { width: 40_000, height: 900, edges: [], boxes: { a: box(39_000, 500), b: box(60, 700) } };
+  assert.deepEqual(beginOf(large, 1000, 400, "b"), { scale: 0.75, x: 16.5, y: -275 });
+  const high = { width: 900, height: 40_000, edges: [], boxes: { a: box(450, 36) } };
+  assert.deepEqual(beginOf(high, 1000, 400), { scale: 0.75, x: 162.5, y: 12 });
 });

@@ -1,11 +1,14 @@
 // How a drawing is looked at: dragged, zoomed, fitted. The view is set on the element itself, so that nothing
 // is drawn anew.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { Places } from "./places";
 
 const TOOLS = 32; // pixels of the buttons below
+const LEGIBLE = 0.4; // a scale below which nobody reads the texts
+const READ = 0.75; // at which a larger graph begins
+const EDGE = 24; // pixels beside its first box
 
-interface View {
+export interface View {
   x: number;
   y: number;
   scale: number;
@@ -13,6 +16,22 @@ interface View {
 
 function scaleOf(places: Places, width: number): number {
   return Math.min(1, width / places.width, Math.max((innerHeight * 0.6) / places.height, 0.3));
+}
+
+// A graph that would be too small to be read begins at its first box; "Fit" shows all of it.
+export function beginOf(places: Places, width: number, height: number, first?: string): View {
+  if (scaleOf(places, width) >= LEGIBLE) return fit(places, width, height);
+  const box = places.boxes[first ?? ""] ?? Object.values(places.boxes)[0];
+  if (!box) return fit(places, width, height);
+  return places.width >= places.height
+    ? { scale: READ, x: EDGE - (box.x - box.width / 2) * READ, y: middle(box.y, places.height, height) }
+    : { scale: READ, x: middle(box.x, places.width, width), y: EDGE - (box.y - box.height / 2) * READ };
+}
+
+// Puts a place of the drawing in the middle of the room, but leaves no room beside the drawing.
+function middle(at: number, size: number, room: number): number {
+  const over = room - size * READ;
+  return over >= 0 ? over / 2 : Math.max(over, Math.min(0, room / 2 - at * READ));
 }
 
 function fit(places: Places, width: number, height: number): View {
@@ -24,21 +43,30 @@ function fit(places: Places, width: number, height: number): View {
   };
 }
 
+function transformOf({ x, y, scale }: View): string {
+  return `translate(${x} ${y}) scale(${scale})`;
+}
+
 // Drags, Ctrl and the wheel, arrows, + and -.
-export function useView(svg: { current: SVGSVGElement | null }, places: Places) {
+// `width`: of the drawing when the places came.
+export function useView(
+  svg: { current: SVGSVGElement | null },
+  places: Places,
+  width: number,
+  first: string | undefined, // the box that a large graph begins at
+) {
   const moved = useRef<SVGGElement>(null);
-  const view = useRef<View>({ x: 0, y: 0, scale: 1 });
-  const [width, setWidth] = useState(800);
-  useEffect(() => setWidth(svg.current?.clientWidth ?? 800), [places]);
-  const height = Math.round(
-    Math.min(Math.max(110, places.height * scaleOf(places, width) + TOOLS), Math.max(300, innerHeight * 0.7)),
-  );
-  const show = () => {
-    const { x, y, scale } = view.current;
-    moved.current?.setAttribute("transform", `translate(${x} ${y}) scale(${scale})`);
-  };
+  const whole = scaleOf(places, width);
+  const high = places.height * (whole >= LEGIBLE ? whole : READ) + TOOLS;
+  const height = Math.round(Math.min(Math.max(110, high), Math.max(300, innerHeight * 0.7)));
+  // It is drawn where it is to stand at once: each other scale measures all its texts again.
+  const begin = useMemo(() => beginOf(places, width, height - TOOLS, first), [places, width]);
+  const view = useRef(begin);
+  const begun = useRef(begin);
+  if (begun.current !== begin) view.current = begun.current = begin;
+  const show = () => moved.current?.setAttribute("transform", transformOf(view.current));
   const reset = () => {
-    view.current = fit(places, svg.current?.clientWidth ?? 800, height - TOOLS);
+    view.current = fit(places, svg.current?.clientWidth ?? width, height - TOOLS);
     show();
   };
   const zoom = (by: number, at?: { x: number; y: number }) => {
@@ -52,7 +80,6 @@ export function useView(svg: { current: SVGSVGElement | null }, places: Places) 
     };
     show();
   };
-  useEffect(reset, [places, width]);
   useEffect(() => {
     const element = svg.current!;
     let from: { x: number; y: number } | undefined;
@@ -105,5 +132,5 @@ export function useView(svg: { current: SVGSVGElement | null }, places: Places) 
       element.removeEventListener("keydown", key);
     };
   }, [places]);
-  return { moved, zoom, reset, height };
+  return { moved, transform: transformOf(begin), zoom, reset, height };
 }

@@ -21,8 +21,12 @@ function load(): Promise<typeof More> {
   return loading;
 }
 
+const LATER = new Set<ComponentType>();
+
 function later(name: keyof typeof More): ComponentType {
-  return function Later() {
+  LATER.add(Later);
+  return Later;
+  function Later() {
     const [pages, setPages] = useState<typeof More | undefined>();
     const [failed, setFailed] = useState(false);
     useEffect(() => void load().then(setPages, () => setFailed(true)), []);
@@ -40,7 +44,13 @@ function later(name: keyof typeof More): ComponentType {
         Loading …
       </p>
     );
-  };
+  }
+}
+
+// Loads what the page at this address needs besides, while it is asked who is signed in.
+export function loadAhead(parts: string[]): void {
+  const page = pageAt(parts);
+  if (page && LATER.has(page.view)) load().catch(() => undefined);
 }
 
 interface Shown {

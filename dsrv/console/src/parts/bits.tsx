@@ -5,6 +5,7 @@ import type { Refusal } from "../api/refusal";
 import type { Loaded } from "../state/load";
 import { query, setQuery } from "../state/route";
 import { clean, cleanLines } from "../text/clean";
+import { capital } from "../text/words";
 
 export function Refused({ refusal }: { refusal: Refusal | undefined }) {
   if (!refusal) return null;
@@ -171,7 +172,7 @@ export function Gone({
 }) {
   if (refusal.reason.startsWith("NO_SUCH_")) {
     return (
-      <Empty page title={clean(refusal.message)} command={command}>
+      <Empty page title={capital(clean(refusal.message))} command={command}>
         {children}
       </Empty>
     );

@@ -8,6 +8,7 @@ import { curve } from "../graph/shapes";
 import { useView } from "../graph/view";
 import { short } from "../text/clean";
 import { plural, word } from "../text/words";
+import { usePortions } from "./portions";
 import { BoxShape, EdgeLine, titleOf, widthOf, type Seen } from "./box";
 import { look, Mark } from "./text";
 
@@ -31,6 +32,7 @@ interface Props {
 }
 
 const LINE = 17;
+const PORTION = 120; // boxes and lines of a frame, while they are drawn for the first time
 const BUSY = 20; // dots on an edge, from which on it is drawn thicker instead
 
 function toPlace(graph: Graph, lines: number, down: boolean): ToPlace {
@@ -52,42 +54,48 @@ function toPlace(graph: Graph, lines: number, down: boolean): ToPlace {
 
 const NARROW = 620;
 
+interface Laid {
+  places?: Places;
+  error?: string;
+  width: number; // of the drawing, when the places came
+}
+
 function usePlaces(
   graph: Graph,
   lines: number,
   host: { current: HTMLElement | null },
-): { places?: Places; error?: string } {
-  const [state, setState] = useState<{ of: string; places?: Places; error?: string }>({ of: "" });
+): Laid {
+  const [state, setState] = useState<Laid & { of: string }>({ of: "", width: 0 });
   const key = useMemo(() => JSON.stringify([graph, lines]), [graph, lines]);
   useEffect(() => {
     let stale = false;
-    const down = (host.current?.clientWidth ?? innerWidth) < NARROW;
-    layout(toPlace(graph, lines, down)).then(
+    const widthNow = () => host.current?.clientWidth ?? innerWidth;
+    layout(toPlace(graph, lines, widthNow() < NARROW)).then(
       (places) => {
-        if (!stale) setState({ of: key, places });
+        if (!stale) setState({ of: key, places, width: widthNow() });
       },
       (error) => {
-        if (!stale) setState({ of: key, error: String(error) });
+        if (!stale) setState({ of: key, error: String(error), width: 0 });
       },
     );
     return () => {
       stale = true;
     };
   }, [key]);
-  return state.of === key ? state : {};
+  return state.of === key ? state : { width: 0 };
 }
 
 export function GraphView(props: Props) {
   const { graph } = props;
   const looks = new Map(graph.boxes.map((box) => [box.id, props.seen?.(box) ?? {}]));
   const host = useRef<HTMLDivElement>(null);
-  const { places, error } = usePlaces(graph, props.seen ? 2 : 1, host);
+  const { places, error, width } = usePlaces(graph, props.seen ? 2 : 1, host);
   return (
     <div class="graph" ref={host}>
       {error ? (
         <p class="notice warn">The graph could not be laid out: {error}</p>
       ) : places ? (
-        <Drawing {...props} places={places} looks={looks} />
+        <Drawing {...props} places={places} width={width} looks={looks} />
       ) : (
         <p class="waiting" aria-busy="true">
           Laying out {plural(graph.boxes.length, "box", "boxes")} …
@@ -97,14 +105,30 @@ export function GraphView(props: Props) {
   );
 }
 
-function Drawing({ places, looks, ...props }: Props & { places: Places; looks: Map<string, Seen> }) {
+interface DrawingProps extends Props {
+  places: Places;
+  width: number;
+  looks: Map<string, Seen>;
+}
+
+function Drawing({ places, width, looks, ...props }: DrawingProps) {
   const { graph } = props;
   const svg = useRef<SVGSVGElement>(null);
-  const { moved, zoom, reset, height } = useView(svg, places);
+  const { moved, transform, zoom, reset, height } = useView(svg, places, width, graph.boxes.find((box) => box.start)?.id);
   const paths = useMemo(() => places.edges.map(curve), [places]);
+  const all = graph.boxes.length + graph.edges.length;
+  const drawn = usePortions(all, PORTION, places); // the boxes first
   return (
     <>
-      <svg ref={svg} height={height} role="group" aria-label={props.name} tabIndex={0} class="drawing">
+      <svg
+        ref={svg}
+        height={height}
+        role="group"
+        aria-label={props.name}
+        aria-busy={drawn < all}
+        tabIndex={0}
+        class="drawing"
+      >
         <defs>
           <marker
             id="tip"
@@ -118,30 +142,34 @@ function Drawing({ places, looks, ...props }: Props & { places: Places; looks: M
             <path d="M0 .5L7.5 4L0 7.5z" />
           </marker>
         </defs>
-        <g ref={moved}>
-          {graph.edges.map((edge, i) => (
-            <EdgeLine
-              key={`${edge.from} ${edge.to}`}
-              edge={edge}
-              path={paths[i]!}
-              label={places.edges[i]?.label}
-              passed={props.passed?.(edge)}
-              tone={props.edgeTone?.(edge)}
-            />
-          ))}
-          {graph.boxes.map(
-            (box) =>
-              places.boxes[box.id] && (
-                <BoxShape
-                  key={box.id}
-                  box={box}
-                  place={places.boxes[box.id]!}
-                  seen={looks.get(box.id) ?? {}}
-                  chosen={props.chosen === box.id}
-                  choose={props.choose}
-                />
-              ),
-          )}
+        <g ref={moved} transform={transform}>
+          <g>
+            {graph.edges.slice(0, Math.max(0, drawn - graph.boxes.length)).map((edge, i) => (
+              <EdgeLine
+                key={`${edge.from} ${edge.to}`}
+                edge={edge}
+                path={paths[i]!}
+                label={places.edges[i]?.label}
+                passed={props.passed?.(edge)}
+                tone={props.edgeTone?.(edge)}
+              />
+            ))}
+          </g>
+          <g>
+            {graph.boxes.slice(0, drawn).map(
+              (box) =>
+                places.boxes[box.id] && (
+                  <BoxShape
+                    key={box.id}
+                    box={box}
+                    place={places.boxes[box.id]!}
+                    seen={looks.get(box.id) ?? {}}
+                    chosen={props.chosen === box.id}
+                    choose={props.choose}
+                  />
+                ),
+            )}
+          </g>
           <Dots moves={props.moves ?? []} edges={graph.edges} paths={paths} />
         </g>
       </svg>

@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { go } from "../state/route";
 import { bind } from "../state/keys";
 import { useFitting, type Fitting } from "./fit";
+import { usePortions } from "./portions";
 import { Link } from "./text";
 
 export interface Column<T> extends Fitting {
@@ -32,6 +33,7 @@ interface Props<T> {
 const ROW = 30; // pixels, as in app.css
 const WINDOW = 120; // rows in the document of a list that is longer
 const MARGIN = 40; // that may be more before it is cut down
+const PORTION = 25; // rows of a frame, while they are drawn for the first time
 
 export function List<T>(props: Props<T>) {
   const { rows, rowKey } = props;
@@ -40,38 +42,30 @@ export function List<T>(props: Props<T>) {
   const body = useRef<HTMLTableSectionElement>(null);
   const [at, setAt] = useState(-1);
   const first = useWindow(body, rows.length);
-  const windowed = rows.length > WINDOW + MARGIN;
-  const shown = windowed ? rows.slice(first, first + WINDOW) : rows;
+  const long = rows.length > WINDOW + MARGIN;
+  const whole = long ? WINDOW : rows.length;
+  const drawn = usePortions(whole, PORTION);
+  const windowed = long || drawn < whole;
+  const shown = windowed ? rows.slice(first, first + drawn) : rows;
   const select = (key: string) => {
     const keys = new Set(props.selected);
     if (!keys.delete(key)) keys.add(key);
     props.select?.(keys);
   };
-  // Bound anew with each render, before the next key: one that follows at once finds this row.
-  useLayoutEffect(() => {
-    const move = (step: number) => {
-      const next = Math.max(0, Math.min(rows.length - 1, at + step));
-      setAt(next);
-      const row = body.current?.querySelector<HTMLElement>(`tr[data-at="${next}"]`);
-      if (row) return row.focus();
-      const top = body.current!.getBoundingClientRect().top + scrollY;
-      scrollTo(0, top + next * ROW - innerHeight / 2); // then its window is there
-    };
-    const here = () => rows[at];
-    const unbind = [
-      bind("j", "next row", () => move(1)),
-      bind("k", "row before", () => move(-1)),
-      ...(props.select
-        ? [
-            bind("x", "select the row", () => {
-              const row = here();
-              if (row) select(rowKey(row));
-            }),
-          ]
-        : []),
-    ];
-    return () => unbind.forEach((undo) => undo());
-  });
+  const move = (step: number) => {
+    if (rows.length === 0) return;
+    const next = Math.max(0, Math.min(rows.length - 1, at + step));
+    setAt(next);
+    const row = body.current?.querySelector<HTMLElement>(`tr[data-at="${next}"]`);
+    if (row) return row.focus();
+    const top = body.current!.getBoundingClientRect().top + scrollY;
+    scrollTo(0, top + next * ROW - innerHeight / 2); // then its window is there
+  };
+  const selectHere = () => {
+    const row = rows[at];
+    if (row) select(rowKey(row));
+  };
+  useRowKeys({ move, select: props.select && selectHere });
   if (rows.length === 0 && props.empty) return <>{props.empty}</>;
   const all = props.select && rows.length > 0 && rows.every((row) => props.selected!.has(rowKey(row)));
   const width = columns.length + (props.select ? 1 : 0);
@@ -110,8 +104,8 @@ export function List<T>(props: Props<T>) {
               select={select}
             />
           ))}
-          {windowed && first + WINDOW < rows.length && (
-            <Space rows={rows.length - first - WINDOW} width={width} />
+          {windowed && first + drawn < rows.length && (
+            <Space rows={rows.length - first - drawn} width={width} />
           )}
         </tbody>
       </table>
@@ -124,6 +118,29 @@ export function List<T>(props: Props<T>) {
       )}
     </div>
   );
+}
+
+interface RowKeys {
+  move: (step: number) => void;
+  select?: () => void;
+}
+
+// Bound as long as the list is there: of several the keys are the last one's, whichever is drawn anew.
+function useRowKeys(keys: RowKeys): void {
+  const latest = useRef(keys);
+  // Before the next key: one that follows at once finds the row of this render.
+  useLayoutEffect(() => {
+    latest.current = keys;
+  });
+  const selects = !!keys.select;
+  useLayoutEffect(() => {
+    const unbind = [
+      bind("j", "next row", () => latest.current.move(1)),
+      bind("k", "row before", () => latest.current.move(-1)),
+    ];
+    if (selects) unbind.push(bind("x", "select the row", () => latest.current.select?.()));
+    return () => unbind.forEach((undo) => undo());
+  }, [selects]);
 }
 
 function cellClass<T>(column: Column<T>): string {

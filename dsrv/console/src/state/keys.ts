@@ -7,7 +7,7 @@ export interface Key {
   run: (event: KeyboardEvent) => void;
 }
 
-const bound = new Map<string, Key>();
+const bound = new Map<string, Key[]>(); // of several the last counts
 const GO = "g";
 const GO_WITHIN = 1500;
 let goPressed = 0;
@@ -15,11 +15,10 @@ let goPressed = 0;
 // Binds a key until the function that it returns is called. "g o": one after the other.
 export function bind(keys: string, what: string, run: (event: KeyboardEvent) => void): () => void {
   const key = { keys, what, run };
-  const before = bound.get(keys);
-  bound.set(keys, key);
+  bound.set(keys, [...(bound.get(keys) ?? []), key]);
   return () => {
-    if (bound.get(keys) !== key) return;
-    if (before) bound.set(keys, before);
+    const left = (bound.get(keys) ?? []).filter((one) => one !== key);
+    if (left.length > 0) bound.set(keys, left);
     else bound.delete(keys);
   };
 }
@@ -40,7 +39,7 @@ const SOMEWHERE: [string, string][] = [
 export function allKeys(): Pick<Key, "keys" | "what">[] {
   const named = new Set(SOMEWHERE.map(([keys]) => keys));
   return [
-    ...[...bound.values()].filter(({ keys }) => !named.has(keys)),
+    ...[...bound.values()].map((some) => some.at(-1)!).filter(({ keys }) => !named.has(keys)),
     ...SOMEWHERE.map(([keys, what]) => ({ keys, what })),
   ];
 }
@@ -66,7 +65,7 @@ function pressed(event: KeyboardEvent): void {
 }
 
 function runKey(keys: string, event: KeyboardEvent): boolean {
-  const key = bound.get(keys);
+  const key = bound.get(keys)?.at(-1);
   if (!key) return false;
   event.preventDefault();
   key.run(event);

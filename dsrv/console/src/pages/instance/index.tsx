@@ -1,10 +1,11 @@
 // /n/NAMESPACE/instances/ID?tab=
+import { useMemo } from "preact/hooks";
 import { call } from "../../api/call";
 import type { ChangeJson, InstanceJson, MachineJson } from "../../api/types";
 import { Facts, Gone, Head, Panel, Tabs, tabOf, type Tab } from "../../parts/bits";
 import { Id, Left, Link, Lines, Mark, Progress, State, StateOf, Text, Time, Took } from "../../parts/text";
 import { useLoad, useWatch } from "../../state/load";
-import { namespace, parts, to } from "../../state/route";
+import { namespace, parts, query, to } from "../../state/route";
 import { term } from "../../text/filter";
 import { sortedEntries } from "../../text/json";
 import { dcliLine } from "../../text/shell";
@@ -15,7 +16,7 @@ import { DataTab } from "./data";
 import { GraphTab } from "./graph";
 import { HistoryTab } from "./history";
 import { LogsTab } from "./logs";
-import { StepsTab } from "./steps";
+import { askForLevelAhead, StepsTab } from "./steps";
 import { TimelineTab } from "./timeline";
 
 const KEPT = 400;
@@ -54,6 +55,9 @@ function useMachine(instance: InstanceJson | undefined) {
 
 export function InstancePage() {
   const id = parts.value[3]!;
+  useMemo(() => {
+    if ((query.value.get("tab") ?? "steps") === "steps") askForLevelAhead(id);
+  }, [id]);
   const { data, gone } = useInstance(id);
   const machine = useMachine(data?.instance);
   if (gone && !data) {

@@ -1,5 +1,5 @@
 // A plan's steps, a level at a time: what failed first, with a graph of the level.
-import { call } from "../../api/call";
+import { askStepsAhead, listSteps } from "../../api/ahead";
 import type { Step_StateJson, StepRowJson } from "../../api/types";
 import { graphOfRows } from "../../graph/model";
 import { Empty, Panel, Waiting } from "../../parts/bits";
@@ -191,6 +191,17 @@ export function Level({ tab, ...shown }: Shown & { tab: "steps" | "graph" }) {
   );
 }
 
+function levelOf(instance: string, under: string, state: Step_StateJson | "", pageSize: number) {
+  return { namespace: namespace.value, instance, under, pageSize, state: state || undefined };
+}
+
+// The level that the address names, before it is known whether there are steps.
+export function askForLevelAhead(instance: string): void {
+  const under = query.value.get("under") ?? "";
+  const state = (query.value.get("state") ?? "") as Step_StateJson | "";
+  askStepsAhead({ ...levelOf(instance, under, state, DRAWN), pageToken: "" });
+}
+
 export function useLevel(
   instance: string,
   under: string,
@@ -199,8 +210,8 @@ export function useLevel(
 ) {
   return usePages<StepRowJson>(
     async (pageToken, signal) => {
-      const asked = { namespace: namespace.value, instance, under, pageSize, pageToken };
-      const reply = await call("ViewService", "ListSteps", { ...asked, state: state || undefined }, signal);
+      const asked = { ...levelOf(instance, under, state, pageSize), pageToken };
+      const reply = await listSteps(asked, signal);
       return { rows: reply.rows ?? [], next: reply.nextPageToken };
     },
     [instance, under, state],

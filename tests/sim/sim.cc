@@ -45,19 +45,26 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
       resumes_(of_resumes_.Chance(50)),
       of_more_(seed * 9 + 5),
       more_(of_more_.Chance(25)),
+      of_drills_(seed * 13 + 7),
+      drill_(DrawDrill(of_drills_, busy_)),
+      of_crowds_(seed * 17 + 4),
+      crowds_(of_crowds_.Chance(30)),
       of_limits_(~seed * 3),
       limits_(of_limits_.Chance(35)),
       trace_(trace),
       on_([this] {
         const size_t mix = random_.Below(10);
-        machines_ = mix < 6 || busy_;
-        plans_ = mix >= 5 && !busy_;
+        const bool drills = drill_ != DrillKind::kNone;
+        machines_ = (mix < 6 || busy_) && !drills;
+        plans_ = (mix >= 5 && !busy_) || drills;
         std::set<Fault> on;
         for (size_t i = 0; i < static_cast<size_t>(Fault::kLimits); ++i) {
           if (random_.Chance(50)) on.insert(static_cast<Fault>(i));
         }
         if (plans_) on.erase(Fault::kRetention);
         if (on.contains(Fault::kRetention) && random_.Chance(50)) on.erase(Fault::kRetention);
+        if (drills) on.insert({Fault::kResume, Fault::kOperator});
+        if (drill_ == DrillKind::kPlanners) on.insert({Fault::kRepeated, Fault::kPlanner});
         return on;
       }()),
       store_(below ? *below : static_cast<Store&>(memory_)),
@@ -73,6 +80,7 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
                             : length < 99 ? 50 + random_.Below(70)
                                           : 300);
   if (busy_) steps_ = 300;
+  if (drill_ != DrillKind::kNone) steps_ = 100;
   if (On(Fault::kEviction)) Hit(Fault::kEviction);
   if (plans_ && On(Fault::kPortions)) Hit(Fault::kPortions);
   world_.KeepJobs(On(Fault::kOffload));
@@ -97,7 +105,8 @@ ChangesSizes Sim::DrawSizes() {
 
 void Sim::DefineAll() {
   plan_keys_ = random_.Chance(50);
-  if (plans_) source_ = Everything(random_, plan_keys_, On(Fault::kPlanner));
+  if (drill_ != DrillKind::kNone) source_ = DrillDefinitions(of_drills_, drill_);
+  if (plans_ && source_.empty()) source_ = Everything(random_, plan_keys_, On(Fault::kPlanner));
   for (int i = 0; machines_ && i < 3; ++i) {
     if (!source_.empty()) source_ += "\n---\n";
     source_ += MachineText("m" + std::to_string(i), "continue");
@@ -124,7 +133,8 @@ std::string Sim::Run() {
   for (int step = 0; step < steps_ && problem_.empty(); ++step) {
     Step();
     Expect(lockstep_.problem().empty(), lockstep_.problem());
-    if (step % 100 == 99) Verify();
+    const int often = drill_ == DrillKind::kNone ? 100 : 10;
+    if (step % often == often - 1) Verify();
   }
   if (problem_.empty()) Verify();
   if (problem_.empty()) world_.KeepJobs(false);
@@ -165,6 +175,7 @@ void Sim::Step() {
       OrderLimits(asked);
       DryRun(asked);
       ResumeStopped(engine);
+      if (drill_ != DrillKind::kNone) Drill(engine);
       if (world_.jobs() > 0 && random_.Chance(30)) {
         Hit(Fault::kOffload);
         world_.FinishJob();

@@ -230,7 +230,7 @@ std::string Sim::WordFor(const Task& task) {
     return random_.Of<std::string>({"ok", "ok", "ok", "ok", "back", "fail", "error", "error"});
   }
   const size_t dice = random_.Below(100);
-  const size_t errors = On(Fault::kSkip) ? 25 : 10;
+  const size_t errors = drill_ != DrillKind::kNone ? 35 : On(Fault::kSkip) ? 25 : 10;
   return dice < errors ? "error" : dice < errors + 20 ? "suspend" : "ok";
 }
 
@@ -299,8 +299,13 @@ void Sim::ReportTask(Asked& engine, const Task& task, const std::string& transit
   const ReportArgs args = ArgsFor(task, transition, &children);
   std::vector<StartArgs> starts = StartsFor();
   const auto before = accepted_.find(task.claim);
-  // The model does not follow what is started at a resume, by a report that came before it.
-  if (before == accepted_.end() && engine.IsOver(task)) starts.clear();
+  // What is started at a resume, by a report that came before it, must be possible then.
+  const bool late = before == accepted_.end() && engine.IsOver(task);
+  for (size_t i = 0; late && i < starts.size(); ++i) {
+    starts[i].machine = plans_ ? "p0" : "m0";
+    starts[i].id.clear();
+    starts[i].after.clear();
+  }
   auto answer = engine.Report("ns", task.instance, args, children, starts);
   const bool repeats = before != accepted_.end() && before->second.transition == transition;
   if (!answer) {

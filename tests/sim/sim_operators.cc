@@ -128,7 +128,8 @@ void Sim::Redefine(Asked& engine) {
   if (!On(fault)) return;
   const std::string id = AnyMachine();
   std::string text =
-      id.starts_with('p')
+      drill_ != DrillKind::kNone ? DrillPlan(of_drills_, drill_, id, strategy)
+      : id.starts_with('p')
           ? RandomPlan(random_, id, strategy, plan_keys_, !On(Fault::kPlanner))
           : MachineText(id, strategy);
   if (limits_) NumbersChange("");

@@ -67,13 +67,10 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
   const bool late = answer.error().reason == Reason::kStaleClaim &&
                     rules::CheckClaim(resident.instance, args.claim).has_value();
   if (late) {
-    bool accepted = false;
-    const auto former =
-        /*mutant former-answer-forgotten*/ FormerAnswer(resident, args, &accepted) /*end*/;
+    const auto former = /*mutant former-answer-forgotten*/ FormerAnswer(resident, args) /*end*/;
     /*mutant repeated-report-starts-again*/ if (former)
       return *former;                                                               /*end*/
-    const bool keep = /*mutant second-word-kept*/ !accepted /*end*/;
-    if (keep && KeepForResume(resident, args, children)) return answer;
+    if (KeepForResume(resident, args, children)) return answer;
     /*mutant late-report-not-learned*/ claims_.LateReport(resident.instance, self); /*end*/
   }
   return answer;
@@ -206,8 +203,7 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
   CacheOf(resident).items[token.step->children->generation].starts = children;
 }
 
-std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs& args,
-                                            bool* accepted) {
+std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs& args) {
   const ClaimRef& claim = args.claim;
   std::optional<Answer> answer;
   size_t looked = 0;
@@ -218,8 +214,8 @@ std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs
         (event.kind == ChangeKind::kStarted || event.kind == ChangeKind::kTransitioned ||
          event.kind == ChangeKind::kSuspended || event.kind == ChangeKind::kWoken);
     if (event.left_visit != claim.visit) return !entry && ++looked < kLookedBack;
-    *accepted = event.answer && event.answer->claim == claim.id;
-    if (*accepted && event.transition == args.transition) {
+    const bool same = event.answer && event.answer->claim == claim.id;
+    if (same && event.transition == args.transition) {
       answer = event.answer;
       answer->repeated = true;
     }

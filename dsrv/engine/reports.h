@@ -52,8 +52,8 @@ class Reports {
   bool KeepForResume(Resident& resident, const ReportArgs& args,
                      const std::vector<rows::ChildStart>& children);
   // The answer to a report that was accepted before the last one, from the history; nullopt: it was
-  // not accepted. `accepted`: one of its claim was, perhaps with another transition.
-  std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args, bool* accepted);
+  // not accepted.
+  std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);
 
   OpenTurn& turn_;
   Catalog& catalog_;

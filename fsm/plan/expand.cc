@@ -508,7 +508,11 @@ Span PlanExpander::AddSubscribers(const Task& task, Entity trigger, uint32_t ste
     if (section_ != kNoSection && !beside.empty()) {
       draft_.order.AddEdge(beside.out, draft_.graph.sections[section_].exit());
     }
-    if (first < draft_.steps.size() && ReadsTriggersOutput(*draft_.steps[first].input)) continue;
+    if (first < draft_.steps.size() && ReadsTriggersOutput(*draft_.steps[first].input)) {
+      const bool plans = !beside.empty() && beside.in != first;
+      if (plans) draft_.order.AddEdge(span.out, beside.in);  // all of it stands behind the trigger
+      continue;
+    }
     if (in == PlanOrder::kNone) in = draft_.order.AddGate();
     /*mutant subscriber-waits-for-nothing*/ draft_.order.AddEdge(in, beside.in); /*end*/
   }

@@ -211,6 +211,8 @@ bool Decide(Scene& scene, uint32_t step);
 // Tells the conditions behind a phase that it has settled, though nothing leads on from it yet.
 // Those that are to be decided because of that are on the plan's open way: see WalkOn.
 void Announce(Scene& scene, NodeIndex home);
+// Takes that back: what had settled is tried again. What has been decided stays so.
+void Withdraw(Scene& scene, NodeIndex home);
 // An entry of the plan's open way that stands for the decision of this node's `if`.
 inline OpenEdge ToDecide(NodeIndex node) {
   return {

@@ -221,6 +221,9 @@ void Walk::DecideEarly(NodeIndex index) {
   if (settling && settling->decision != Settling::Decision::kOpen) return;
   if (KeptShut(scene_, index)) return;
   const Node& node = scene_.machine.nodes[index];
+  const auto arrived = instance.tokens.arrived().find(index);
+  const uint32_t sure = arrived == instance.tokens.arrived().end() ? 0 : arrived->second;
+  if ((settling ? settling->early : 0) + sure < node.waits_for) return;  // one is tried again
   Event& event = Emit(scene_, ChangeKind::kTransitioned);
   event.node = node.id;
   event.transition = "if";
@@ -473,6 +476,7 @@ void Retry(Scene& scene, size_t slot, const std::string& client) {
   if (home.role == Role::kSection) {
     return LeaveHeldSection(scene, slot, SectionState::Then::kAtOnce, client);
   }
+  if (scene.machine.conditional) Withdraw(scene, held.home);
   const bool waits = Awaits(held);
   const NodeIndex node = waits && home.role != Role::kSpawn
                              ? home.FindTransition("suspend")->targets.front()

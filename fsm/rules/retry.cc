@@ -44,6 +44,13 @@ void AwaitTry(const Scene& scene, Duration delay, Token* token) {
   token->available_at = /*mutant retry-at-once*/ After(scene.Clock(), delay) /*end*/;
 }
 
+// A report has ended it: nobody who had it in hand has anything more to say of it.
+void EndVisit(const Scene& scene, Token& token) {
+  token.state = TokenState::kNone;
+  /*mutant second-word-kept*/ token.claims.clear(); /*end*/
+  token.forgotten_epoch = std::max(token.forgotten_epoch, scene.epoch);
+}
+
 // A planner's last try has failed, or nobody wants its plan any more.
 void FailPlanner(Scene& scene, size_t slot, const Failure& failure, const Led& led) {
   const Token left = std::as_const(scene.instance.tokens)[slot];
@@ -54,7 +61,7 @@ void FailPlanner(Scene& scene, size_t slot, const Failure& failure, const Led& l
   event.left_visit = left.visit;
   event.note = failure.error;
   if (scene.instance.Cancelling()) {
-    scene.instance.tokens.Mutable(slot).state = TokenState::kNone;  // its visit is over
+    EndVisit(scene, scene.instance.tokens.Mutable(slot));
     return scene.instance.tokens.Leave(slot);
   }
   FailStep(scene, left.visit,

@@ -100,6 +100,8 @@ void TakeBackWeight(Scene& scene, uint32_t section) {
 
 void ResetSection(Scene& scene, uint32_t section, Then then) {
   TakeBackWeight(scene, section);
+  const bool again = then != Then::kSkip && scene.machine.conditional;
+  if (again) Withdraw(scene, NodesOf(scene, section).exit);
   SectionState& state = ChangeState(scene, section);
   state.phase = Phase::kResets;
   state.then = then;

@@ -210,6 +210,27 @@ void Announce(Scene& scene, NodeIndex home) {
   }
 }
 
+void Withdraw(Scene& scene, NodeIndex home) {
+  Tokens& tokens = scene.instance.tokens;
+  std::vector<NodeIndex> open{home};
+  while (!open.empty()) {
+    const NodeIndex at = open.back();
+    open.pop_back();
+    const Settling* told = tokens.SettlingOf(at);
+    if (!told || !told->settled) continue;
+    tokens.Settle(at).settled = false;
+    for (NodeIndex target : WayOn(scene, at)->targets) {
+      const Node& node = scene.machine.nodes[target];
+      if (!IsPlace(node)) continue;
+      const bool counts = node.decides || IsGate(node);
+      if (counts && !scene.machine.nodes[at].announces) continue;
+      const Settling* settling = counts ? tokens.SettlingOf(target) : nullptr;
+      if (settling && settling->early > 0) --tokens.Settle(target).early;
+      if (!node.decides) open.push_back(target);
+    }
+  }
+}
+
 bool CountBlocked(Scene& scene) {
   Tokens& tokens = scene.instance.tokens;
   std::vector<NodeIndex> open;

@@ -297,6 +297,9 @@ void LimitsAudit::AskToBegin(One& one) {
 void LimitsAudit::Stop(One& one, Outcome outcome) {
   one.stopped = true;
   one.outcome = outcome;
+  one.resumable = outcome == Outcome::kCancelled;
+  one.in_hand = one.task == Task::kClaimed;
+  one.left_keys = one.in_hand ? one.task_keys : std::set<std::string>();
   one.waits = one.holds = one.paused = false;
   one.keys.clear();
   one.task_keys.clear();
@@ -314,7 +317,12 @@ void LimitsAudit::Cancel(const std::string& id, bool force) {
   One& one = ones_.at(id);
   if (one.stopped) return;
   one.cancel = std::max<uint64_t>(one.cancel, force ? 2 : 1);
-  if (force || one.task != Task::kClaimed) Stop(one, Outcome::kCancelled);
+  if (force || one.task != Task::kClaimed) return Stop(one, Outcome::kCancelled);
+  if (one.Runs()) return;
+  // It goes on, past all limits, until its worker has heard of it.
+  one.paused = one.waits = one.holds = false;
+  one.keys.clear();
+  one.task_keys.clear();
 }
 
 LimitsAudit::Answer LimitsAudit::Start(One one) {
@@ -332,7 +340,7 @@ LimitsAudit::Answer LimitsAudit::Start(One one) {
 
 void LimitsAudit::Pause(const std::string& id) {
   One& one = ones_.at(id);
-  if (one.stopped || one.paused) return;
+  if (one.stopped || one.paused || one.cancel > 0) return;
   const bool asks_to_begin = one.waits && !one.begun;
   if (!asks_to_begin) {  // it gives back what it has, and its place in a line
     one.waits = one.holds = false;
@@ -345,34 +353,72 @@ void LimitsAudit::Pause(const std::string& id) {
   one.paused = true;
 }
 
+LimitsAudit::Answer LimitsAudit::MayGoOn(One& one) {
+  const Verdict may = Judge(one, AsksOf(one), false);
+  const bool refused = may.kind > Kind::kWaits || (may.kind == Kind::kWaits && may.singleton);
+  return !refused ? Answer::kDone : may.singleton ? Answer::kSingleton : Answer::kLeftOut;
+}
+
+void LimitsAudit::AskToGoOn(One& one) {
+  const Verdict verdict = Judge(one, AsksToGoOn(one), false);
+  const bool room = verdict.kind == Kind::kRoom;
+  Verdict own;
+  for (const LimitAsk& ask : AsksOf(one)) own.keys.insert(ask.key);
+  Note(one, room ? own : verdict, room);
+  one.paused = false;
+  if (room) return GoOn(one);
+  one.waits = true;
+  GiveWay(verdict.victims);
+}
+
 LimitsAudit::Answer LimitsAudit::Resume(const std::string& id) {
   One& one = ones_.at(id);
-  if (one.stopped || (!one.paused && !one.hold)) return Answer::kDone;
+  if (one.stopped) return ResumeStopped(one);
+  if (one.cancel > 0) return Answer::kCancelling;
+  if (!one.paused && !one.hold) return Answer::kDone;
   if (one.begun && one.paused) {
-    const Verdict may = Judge(one, AsksOf(one), false);
-    if (may.kind > Kind::kWaits || (may.kind == Kind::kWaits && may.singleton)) {
-      return may.singleton ? Answer::kSingleton : Answer::kLeftOut;
-    }
-    const Verdict verdict = Judge(one, AsksToGoOn(one), false);
-    const bool room = verdict.kind == Kind::kRoom;
-    Note(one, room ? Verdict{.keys = may.keys} : verdict, room);
-    one.paused = false;
-    if (room) {
-      GoOn(one);
-    } else {
-      one.waits = true;
-      GiveWay(verdict.victims);
-    }
+    const Answer may = MayGoOn(one);
+    if (may == Answer::kDone) AskToGoOn(one);
+    return may;
+  }
+  (one.paused ? one.paused : one.hold) = false;  // what was held, and paused, is held again
+  if (!one.hold && !one.begun && !one.waits && one.may_begin) AskToBegin(one);
+  return Answer::kDone;
+}
+
+// It goes on with its task as that was, or begins, whatever it waited for.
+LimitsAudit::Answer LimitsAudit::ResumeStopped(One& one) {
+  if (!one.resumable) return Answer::kStopped;
+  if (const Answer may = MayGoOn(one); may != Answer::kDone) return may;
+  one.stopped = one.resumable = one.hold = false;
+  one.outcome = Outcome::kNone;
+  one.cancel = 0;
+  if (!one.begun) {
+    one.may_begin = true;
+    AskToBegin(one);
     return Answer::kDone;
   }
-  one.hold = one.paused = false;
-  if (!one.begun && !one.waits && one.may_begin) AskToBegin(one);
+  if (one.done) {
+    Stop(one, Outcome::kSuccess);
+    return Answer::kDone;
+  }
+  one.task = one.in_hand ? Task::kClaimed : Task::kReady;
+  one.task_keys = one.left_keys;
+  one.paused = true;  // as it is until it has asked
+  AskToGoOn(one);
+  if (one.late) Finish(one.id);
   return Answer::kDone;
 }
 
 void LimitsAudit::Finish(const std::string& id) {
   One& one = ones_.at(id);
-  Stop(one, one.cancel > 0 ? Outcome::kCancelled : Outcome::kSuccess);
+  one.done = one.cancel > 0;
+  Stop(one, one.done ? Outcome::kCancelled : Outcome::kSuccess);
+}
+
+void LimitsAudit::FinishLate(const std::string& id) {
+  One& one = ones_.at(id);
+  one.late = one.resumable && one.in_hand;
 }
 
 // Tasks -----------------------------------------------------------------------------------------

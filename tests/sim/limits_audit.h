@@ -56,11 +56,18 @@ class LimitsAudit {
     std::set<std::string> task_keys;
     uint64_t task_since = 0;
 
+    // Stopped: how a resume finds it.
+    bool resumable = false;
+    bool in_hand = false;             // its task was claimed
+    std::set<std::string> left_keys;  // that its task held
+    bool late = false;                // its worker has reported since
+    bool done = false;                // its worker's report came with the cancel
+
     bool Runs() const { return begun && !stopped && !paused && !waits; }
     bool InLine() const { return waits && !paused && !hold && !stopped; }
   };
   // What came of a command.
-  enum class Answer : uint8_t { kDone, kLeftOut, kSingleton };
+  enum class Answer : uint8_t { kDone, kLeftOut, kSingleton, kCancelling, kStopped };
 
   // The numbers that operators and documents give.
   struct Override {
@@ -86,6 +93,8 @@ class LimitsAudit {
   Answer Resume(const std::string& id);
   void Cancel(const std::string& id, bool force);
   void Finish(const std::string& id);
+  // The same of one that has stopped: it counts when that is resumed.
+  void FinishLate(const std::string& id);
   // A task is handed out. Empty: so it may be.
   std::string Claim(const std::string& id);
   // Of one that must have been handed out; empty: there is none.
@@ -140,6 +149,9 @@ class LimitsAudit {
 
   void AskToBegin(One& one);
   LimitAsks AsksToGoOn(const One& one) const;
+  Answer MayGoOn(One& one);
+  void AskToGoOn(One& one);
+  Answer ResumeStopped(One& one);
   void Note(One& one, const Verdict& verdict, bool holds);
   void LetBegin(One& one);
   void GoOn(One& one);

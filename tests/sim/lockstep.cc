@@ -179,6 +179,7 @@ Result<Answer> Asked::Report(const std::string& ns, const std::string& id, const
   if (fresh) told.started = answer->started;
   lockstep_.Note(id, [=](Model& model) {
     if (refused) model.RefuseStarts(starts, answer.error());
+    if (!answer) model.KeepStarts(id, args, starts);
     model.Report(id, told, answer);
     if (fresh) model.StartAll(starts, *answer);
   });

@@ -141,6 +141,8 @@ class PlanPath {
   void Resume() {
     stopped_ = cancelled_ = false;
     late_.clear();
+    tries_.clear();  // a new set; one that was ending had it before the try that comes
+    for (uint32_t section : shut_) tries_[section] = -1;
     standing_.merge(dropped_at_);
     dropped_at_.clear();
     dropped_.clear();

@@ -4,13 +4,10 @@
 #include <cstdio>
 
 #include "storage/rows/feed.h"
-#include "storage/rows/plan.h"
 #include "tests/sim/definitions.h"
 
 namespace dfsmr {
 namespace {
-
-constexpr std::string_view kOutput = R"({"v":1,"list":[1,2]})";
 
 std::string Text(const Event& event) {
   char text[400];
@@ -48,19 +45,26 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
       resumes_(of_resumes_.Chance(50)),
       of_more_(seed * 9 + 5),
       more_(of_more_.Chance(25)),
+      of_drills_(seed * 13 + 7),
+      drill_(DrawDrill(of_drills_, busy_)),
+      of_crowds_(seed * 17 + 4),
+      crowds_(of_crowds_.Chance(30)),
       of_limits_(~seed * 3),
       limits_(of_limits_.Chance(35)),
       trace_(trace),
       on_([this] {
         const size_t mix = random_.Below(10);
-        machines_ = mix < 6 || busy_;
-        plans_ = mix >= 5 && !busy_;
+        const bool drills = drill_ != DrillKind::kNone;
+        machines_ = (mix < 6 || busy_) && !drills;
+        plans_ = (mix >= 5 && !busy_) || drills;
         std::set<Fault> on;
         for (size_t i = 0; i < static_cast<size_t>(Fault::kLimits); ++i) {
           if (random_.Chance(50)) on.insert(static_cast<Fault>(i));
         }
         if (plans_) on.erase(Fault::kRetention);
         if (on.contains(Fault::kRetention) && random_.Chance(50)) on.erase(Fault::kRetention);
+        if (drills) on.insert({Fault::kResume, Fault::kOperator});
+        if (drill_ == DrillKind::kPlanners) on.insert({Fault::kRepeated, Fault::kPlanner});
         return on;
       }()),
       store_(below ? *below : static_cast<Store&>(memory_)),
@@ -76,6 +80,7 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
                             : length < 99 ? 50 + random_.Below(70)
                                           : 300);
   if (busy_) steps_ = 300;
+  if (drill_ != DrillKind::kNone) steps_ = 100;
   if (On(Fault::kEviction)) Hit(Fault::kEviction);
   if (plans_ && On(Fault::kPortions)) Hit(Fault::kPortions);
   world_.KeepJobs(On(Fault::kOffload));
@@ -100,7 +105,8 @@ ChangesSizes Sim::DrawSizes() {
 
 void Sim::DefineAll() {
   plan_keys_ = random_.Chance(50);
-  if (plans_) source_ = Everything(random_, plan_keys_, On(Fault::kPlanner));
+  if (drill_ != DrillKind::kNone) source_ = DrillDefinitions(of_drills_, drill_);
+  if (plans_ && source_.empty()) source_ = Everything(random_, plan_keys_, On(Fault::kPlanner));
   for (int i = 0; machines_ && i < 3; ++i) {
     if (!source_.empty()) source_ += "\n---\n";
     source_ += MachineText("m" + std::to_string(i), "continue");
@@ -127,7 +133,8 @@ std::string Sim::Run() {
   for (int step = 0; step < steps_ && problem_.empty(); ++step) {
     Step();
     Expect(lockstep_.problem().empty(), lockstep_.problem());
-    if (step % 100 == 99) Verify();
+    const int often = drill_ == DrillKind::kNone ? 100 : 10;
+    if (step % often == often - 1) Verify();
   }
   if (problem_.empty()) Verify();
   if (problem_.empty()) world_.KeepJobs(false);
@@ -168,6 +175,7 @@ void Sim::Step() {
       OrderLimits(asked);
       DryRun(asked);
       ResumeStopped(engine);
+      if (drill_ != DrillKind::kNone) Drill(engine);
       if (world_.jobs() > 0 && random_.Chance(30)) {
         Hit(Fault::kOffload);
         world_.FinishJob();
@@ -343,538 +351,6 @@ void Sim::TakeOver() {
   for (auto& tell : former.engine->TakeAnswers()) tell();
   write(*former.engine->EndTurn().batch);
   StartAgain();
-}
-
-// What is asked of it ----------------------------------------------------------------------------
-
-std::string Sim::AnyMachine() {
-  const bool plan = plans_ && (!machines_ || random_.Chance(50));
-  return (plan ? "p" : "m") + std::to_string(random_.Below(3));
-}
-
-// One of those started here, or of those that they started.
-std::string Sim::AnyId() {
-  if (!hands_.empty() && random_.Chance(30)) return random_.Of(hands_).instance;
-  const std::string id = "i" + std::to_string(random_.Below(plans_ ? 12 : 30));
-  if (!plans_ || random_.Chance(80)) return id;
-  return id + "/s" + std::to_string(random_.Below(4)) + "/" + std::to_string(random_.Below(3));
-}
-
-// A step that has failed, or one of the tasks that were handed out, or any.
-std::pair<std::string, std::string> Sim::AnyStep() {
-  if (!failed_.empty() && random_.Chance(30)) return random_.Of(failed_);
-  if (hands_.empty() || random_.Chance(30)) {
-    return {AnyId(), "s" + std::to_string(random_.Below(5))};
-  }
-  const Task& task = random_.Of(hands_);
-  return {task.instance, task.node.substr(0, task.node.find('/'))};
-}
-
-bool Sim::Finished(const std::string& id) const { return finished_.contains(id); }
-
-void Sim::Command(Asked& engine) {
-  const size_t dice = random_.Below(200);
-  if (dice < 32) {
-    StartOne(engine);
-  } else if (dice < 36) {
-    RetryStart(engine);
-  } else if (dice < 88) {
-    PollOne(engine);
-  } else if (dice < 150) {
-    UseTask(engine);
-  } else if (dice < 166) {
-    Operate(engine);
-  } else if (dice < 184) {
-    Control(engine);
-  } else if (dice < 192) {
-    Streams(engine);
-  } else if (dice < 196) {
-    (void)engine.Settle("ns", AnyId());
-  } else if (dice < 199) {
-    Redefine(engine);
-  }
-}
-
-void Sim::StartOne(Asked& engine) {
-  StartArgs args{.ns = "ns", .machine = AnyMachine(), .id = AnyId()};
-  // What retention has dropped would begin a second life under the same name.
-  if (On(Fault::kRetention) && Finished(args.id)) args.id = "i" + std::to_string(random_.Next());
-  args.spec.params = random_.Chance(45)   ? R"({"list":[1,2],"flag":true,"who":"w1"})"
-                     : random_.Chance(90) ? R"({"list":[],"flag":false,"who":"w2"})"
-                                          : R"({"list":[1,2,3,4,5,6,7,8,9,10,11,12],"flag":true})";
-  args.priority = random_.Priority();
-  if (random_.Chance(50)) args.spec.labels["kind"] = random_.Chance(50) ? "a" : "b";
-  if (random_.Chance(15)) args.start_at = world_.now() + Duration(1'000 * random_.Below(5'000));
-  if (random_.Chance(8)) args.hold = true;
-  if (random_.Chance(8)) {
-    args.start_before =
-        std::max(world_.now(), args.start_at) + Duration(random_.Below(9'000'000));
-  }
-  if (random_.Chance(10)) args.after = {{AnyId(), random_.Chance(50)}};
-  Join(&args);
-  AskForLimits(&args);
-  auto started = engine.Start(args);
-  if (!started) {
-    if (started.error().reason == Reason::kInstanceExists) Hit(Fault::kConflictingStart);
-    return;
-  }
-  engine.AfterCommit([this, args, created = started->created] { Know(args, created); });
-}
-
-// A start has been acknowledged.
-void Sim::Know(const StartArgs& args, bool created) {
-  if (created) created_[args.id] = args;
-  const auto known = started_.find(args.id);
-  Expect(known == started_.end() || (known->second.machine == args.machine &&
-                                     known->second.spec.params == args.spec.params),
-         args.id + " was started as another");
-  started_[args.id] = args;
-}
-
-// The client that did not hear the answer, or does not trust it.
-void Sim::RetryStart(Asked& engine) {
-  if (started_.empty() || !On(Fault::kRetriedStart)) return;
-  auto which = started_.begin();
-  std::advance(which, random_.Below(started_.size()));
-  const StartArgs& args = which->second;
-  if (On(Fault::kRetention) && Finished(args.id)) return;
-  auto again = engine.Start(args);
-  Hit(Fault::kRetriedStart);
-  engine.AfterCommit([this, id = args.id, same = again && !again->created] {
-    Expect(same, "a retried start was not recognised: " + id);
-  });
-}
-
-void Sim::Receive(std::vector<Task> tasks) {
-  for (Task& task : tasks) {
-    Expect(!task.dry_run, "a worker was given work of a dry run: " + task.instance);
-    if (task.deadline == kNever) {
-      Expect(++told_[{task.instance, task.visit}] <= 1 + frees_[task.instance],
-             "an at-most-once visit was handed out twice: " + task.instance + " visit " +
-                 std::to_string(task.visit));
-    }
-    Expect(claims_.insert(task.claim).second, "a claim was told twice: " + task.claim);
-    Note("task " + task.instance + " " + task.node + " visit " + std::to_string(task.visit) +
-         " claim " + task.claim);
-    hands_.push_back(std::move(task));
-  }
-  while (hands_.size() > 60) hands_.erase(hands_.begin() + static_cast<long>(random_.Below(30)));
-}
-
-std::string Sim::AnyWorker() { return random_.Of<std::string>({"w", "w1", "w2"}); }
-
-std::vector<std::string> Sim::AnyCapabilities() {
-  return random_.Of<std::vector<std::string>>({{}, {"c1"}, {"c1", "c2"}, {"c1", "c2"}});
-}
-
-void Sim::PollOne(Asked& engine) {
-  PollArgs args{.filter = {.ns = "ns"}, .worker = AnyWorker()};
-  args.filter.capabilities = AnyCapabilities();
-  if (random_.Chance(30)) args.filter.machine = AnyMachine();
-  if (!plans_ && random_.Chance(20)) args.filter.node = "n" + std::to_string(random_.Below(3));
-  if (more_ && of_more_.Chance(30)) args.filter.queue = AnyQueue(of_more_);
-  if (plans_ && random_.Chance(20)) args.filter.action = "x" + std::to_string(random_.Below(6));
-  args.max_tasks = 1 + static_cast<int32_t>(random_.Below(6));
-  if (random_.Chance(40)) args.until = world_.now() + 2s;
-  const bool lost = Draw(Fault::kUndelivered, 15);
-  auto poll = engine.Poll(args, [this, lost](std::vector<Task> tasks) {
-    if (lost) {
-      if (!tasks.empty()) Hit(Fault::kUndelivered);
-      undelivered_.insert(undelivered_.end(), tasks.begin(), tasks.end());
-    } else {
-      Receive(std::move(tasks));
-    }
-  });
-  REQUIRE(poll);
-  if (*poll != 0) polls_.push_back(*poll);
-  if (!polls_.empty() && random_.Chance(20)) (void)engine.CancelPoll(random_.Of(polls_));
-  if (!undelivered_.empty() && random_.Chance(50)) {
-    engine.Undelivered(undelivered_, /*perhaps=*/random_.Chance(30));
-    undelivered_.clear();
-  }
-}
-
-void Sim::UseTask(Asked& engine) {
-  if (hands_.empty()) return;
-  const size_t which = random_.Below(hands_.size());
-  const Task task = hands_[On(Fault::kReordered) ? which : 0];
-  if (On(Fault::kReordered) && which > 0) Hit(Fault::kReordered);
-  if (Draw(Fault::kDeadWorker, 10)) {
-    Hit(Fault::kDeadWorker);
-    std::erase_if(hands_, [&](const Task& one) { return one.claim == task.claim; });
-    return;
-  }
-  if (task.deadline < world_.now()) {
-    if (!On(Fault::kStalledWorker)) return;
-    Hit(Fault::kStalledWorker);
-  }
-  // Without repetition a task is reported once.
-  const bool repeats = Draw(Fault::kRepeated, 50);
-  const size_t dice = random_.Below(100);
-  if (dice < 70) {
-    ReportTask(engine, task, WordFor(task));
-  } else if (dice < 82) {
-    const std::optional<Duration> by =
-        random_.Chance(50) ? std::optional<Duration>(Duration(random_.Below(45'000'000)))
-                           : std::nullopt;
-    (void)engine.Extend("ns", task.instance, task.claim, by,
-                        static_cast<double>(random_.Below(5)) / 4);
-    return;
-  } else if (dice < 90) {
-    auto outcome = engine.Relinquish("ns", task.instance, task.claim, "");
-    // One that has stopped refuses it, and knows for its resume.
-    if (!outcome && outcome.error().reason == Reason::kStaleClaim) ++frees_[task.instance];
-    if (!outcome) return;
-    ++frees_[task.instance];
-    engine.AfterCommit([this, claim = task.claim] { relinquished_.insert(claim); });
-  } else {
-    Lie(engine, task);
-    return;
-  }
-  if (!repeats) std::erase_if(hands_, [&](const Task& one) { return one.claim == task.claim; });
-}
-
-// Claims that are not what they say.
-void Sim::Lie(Asked& engine, const Task& task) {
-  if (Draw(Fault::kWrongInstance, 50)) {
-    const std::string other = AnyId();
-    auto answer = engine.Report("ns", other, {.transition = "ok", .claim = task.claim});
-    Expect(!answer || other == task.instance,
-           "a claim of " + task.instance + " was accepted for " + other);
-    Hit(Fault::kWrongInstance);
-    return;
-  }
-  if (!On(Fault::kStaleClaim)) return;
-  // The claim of the next visit, or of another serial, is nobody's yet.
-  const size_t dash = task.claim.find('-');
-  const size_t second = task.claim.find('-', dash + 1);
-  const uint64_t serial = std::strtoull(task.claim.c_str() + second + 1, nullptr, 16);
-  const std::string tail = task.claim.substr(task.claim.rfind('-'));
-  char forged[80];
-  std::snprintf(forged, sizeof forged, "%lx-%lx-%lx%s", task.visit + random_.Below(2),
-                world_.engine().epoch(), serial + 1'000'000, tail.c_str());
-  auto answer = engine.Report("ns", task.instance, {.transition = "ok", .claim = forged});
-  Expect(!answer, "a forged claim was accepted: " + std::string(forged));
-  Hit(Fault::kStaleClaim);
-}
-
-std::string Sim::WordFor(const Task& task) {
-  if (Draw(Fault::kWrongTransition, 5)) {
-    return random_.Of<std::string>({"none", "dfsmr.timeout", "dfsmr.exhausted", "retry", "skip"});
-  }
-  if (task.phase == "plan") return random_.Chance(80) ? "planned" : "error";
-  if (busy_ && of_times_.Chance(90)) return "back";
-  if (task.phase.empty()) {
-    return random_.Of<std::string>({"ok", "ok", "ok", "ok", "back", "fail", "error", "error"});
-  }
-  const size_t dice = random_.Below(100);
-  const size_t errors = On(Fault::kSkip) ? 25 : 10;
-  return dice < errors ? "error" : dice < errors + 20 ? "suspend" : "ok";
-}
-
-// The model reads in a plan's feed what a report said besides its kind.
-void Sim::FailAs(ReportArgs* args) {
-  args->error = "broke";
-  args->error_kind = random_.Of<std::string>({"", "oom", "exit"});
-  args->fatal = random_.Chance(10);
-  if (args->fatal) args->error += " for good";
-  if (!random_.Chance(15)) return;
-  args->retry_after = Duration(random_.Below(3'000'000));
-  args->error += ", again in " + std::to_string(args->retry_after->count());
-}
-
-ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
-                        std::vector<rows::ChildStart>* children) {
-  ReportArgs args{.transition = transition, .claim = task.claim};
-  if (transition == "planned") {
-    args.output = R"({"flow":")" + RandomSteps(random_) + R"("})";
-  } else if (task.phase.empty()) {
-    args.output = random_.Chance(20) ? "{}" : "";
-    if (random_.Chance(50)) args.params = "{\"n\":" + std::to_string(random_.Below(4)) + "}";
-    if (transition == "error") FailAs(&args);
-  } else if (transition == "ok" && random_.Chance(90)) {
-    args.output = random_.Chance(80) ? std::string(kOutput) : R"({"v":[2],"list":3})";
-  } else if (transition == "error") {
-    FailAs(&args);
-  } else if (transition == "suspend") {
-    if (random_.Chance(60)) args.wake_after = Duration(random_.Below(4'000'000));
-    if (Draw(Fault::kChildren, 50)) {
-      children->resize(1 + random_.Below(3));
-      for (rows::ChildStart& child : *children) {
-        child.machine = random_.Of<std::string>({"leaf", "twig", "m"});
-        if (random_.Chance(5)) child.id = "i0";  // it may exist already
-        if (random_.Chance(50)) child.spec.labels["kind"] = random_.Chance(50) ? "a" : "b";
-      }
-      args.children = children->size();
-      args.concurrency = static_cast<uint32_t>(random_.Below(3));
-    }
-  }
-  return args;
-}
-
-// What a report starts: of machines that may be unknown, with ids that may be taken, by others of
-// the list too.
-std::vector<StartArgs> Sim::StartsFor() {
-  std::vector<StartArgs> starts;
-  if (!Draw(Fault::kStarts, 25)) return starts;
-  starts.resize(1 + random_.Below(3));
-  for (StartArgs& start : starts) {
-    start.ns = "ns";
-    start.machine = random_.Chance(95) ? AnyMachine() : "nowhere";
-    if (random_.Chance(60)) start.id = AnyId();
-    if (!start.id.empty() && random_.Chance(20)) start.id = starts.front().id;
-    if (On(Fault::kRetention) && Finished(start.id)) start.id.clear();
-    start.spec.params =
-        random_.Chance(80) ? R"({"list":[1,2],"flag":true})" : R"({"list":[],"flag":false})";
-    const std::string& first = starts.front().id;
-    if (!first.empty() && start.id != first && random_.Chance(20)) start.after = {{first, true}};
-  }
-  return starts;
-}
-
-void Sim::ReportTask(Asked& engine, const Task& task, const std::string& transition) {
-  std::vector<rows::ChildStart> children;
-  const ReportArgs args = ArgsFor(task, transition, &children);
-  std::vector<StartArgs> starts = StartsFor();
-  const auto before = accepted_.find(task.claim);
-  // The model does not follow what is started at a resume, by a report that came before it.
-  if (before == accepted_.end() && engine.IsOver(task)) starts.clear();
-  auto answer = engine.Report("ns", task.instance, args, children, starts);
-  const bool repeats = before != accepted_.end() && before->second.transition == transition;
-  if (!answer) {
-    if (answer.error().reason == Reason::kIllegalTransition) Hit(Fault::kWrongTransition);
-    if (answer.error().reason == Reason::kStaleClaim) Hit(Fault::kStaleClaim);
-    const bool may = !repeats || args.children > 0 || args.wake_after ||
-                     (On(Fault::kRetention) && answer.error().code == Code::kNotFound);
-    if (may) return;
-    engine.AfterCommit([this, task, transition, error = answer.error()] {
-      Expect(false, "a repeated report was refused: " + task.instance + " " + transition + ": " +
-                        error.message);
-    });
-    return;
-  }
-  Note("report " + task.instance + " visit " + std::to_string(task.visit) + " " + transition +
-       (answer->repeated ? ", again" : "") + " claim " + task.claim);
-  if (answer->repeated) Hit(Fault::kRepeated);
-  if (args.children > 0) Hit(Fault::kChildren);
-  if (transition == "planned") Hit(Fault::kPlanner);
-  Expect(!relinquished_.contains(task.claim) || answer->repeated,
-         "a relinquished claim was accepted: " + task.claim);
-  if (!starts.empty() && !answer->repeated) Hit(Fault::kStarts);
-  engine.AfterCommit([this, task, transition, starts, answer = *answer] {
-    CheckAnswer(task, transition, answer);
-    for (size_t i = 0; i < starts.size() && !answer.repeated && answer.started; ++i) {
-      StartArgs one = starts[i];
-      one.id = (*answer.started)[i].id;
-      Know(one, (*answer.started)[i].created);
-    }
-  });
-}
-
-// Told once; the second time it must be the same.
-void Sim::CheckAnswer(const Task& task, const std::string& transition, Answer answer) {
-  const bool repeated = std::exchange(answer.repeated, false);
-  const auto before = accepted_.find(task.claim);
-  if (before == accepted_.end()) {
-    accepted_[task.claim] = {task.instance, transition, answer};
-    return;
-  }
-  Expect(repeated && before->second.transition == transition,
-         "a claim was accepted twice: " + task.claim);
-  Expect(answer == before->second.answer,
-         "a repeated report got another answer: " + task.claim);
-}
-
-// Calls without a claim.
-void Sim::Operate(Asked& engine) {
-  if (!On(Fault::kOperator)) return;
-  if (plans_ && random_.Chance(70)) return OperatePlan(engine);
-  const std::string id = AnyId();
-  if (Draw(Fault::kForce, 30)) {
-    if (engine.Relinquish("ns", id, "", "operator")) {
-      ++frees_[id];
-      Hit(Fault::kForce);
-    }
-    return;
-  }
-  ReportArgs args{.transition = random_.Of<std::string>({"ok", "back", "none"})};
-  if (Draw(Fault::kWrongNode, 30)) args.node = "n" + std::to_string(random_.Below(6));
-  auto moved = engine.Report("ns", id, args);
-  if (moved) Hit(Fault::kOperator);
-  if (!moved && !args.node.empty()) Hit(Fault::kWrongNode);
-}
-
-void Sim::OperatePlan(Asked& engine) {
-  const auto [id, step] = AnyStep();
-  const std::string word = random_.Of<std::string>(
-      {"go", "go", "poke", "cancel", "ok", "error", "suspend", "retry", "skip", "patch", "none"});
-  std::string node =
-      Draw(Fault::kWrongNode, 20) ? "" : random_.Chance(20) ? step + "/error" : step;
-  if (word == "patch" && more_ && of_more_.Chance(50)) node = step + "/finalize/error";
-  auto moved = engine.Report("ns", id, {.transition = word,
-                                        .params = word == "patch" ? R"({"v":7})" : "",
-                                        .node = node, .client = "op"});
-  if (moved) Hit(Fault::kOperator);
-  if (moved) ++frees_[id];  // what waits for an event runs again in the same visit
-  if (!moved && node.empty()) Hit(Fault::kWrongNode);
-}
-
-void Sim::Control(Asked& engine) {
-  const auto [id, step] = AnyStep();
-  // Of a plain machine the history does not tell whether it is still paused then.
-  const std::string node = random_.Chance(40) && step.starts_with('s') ? step : "";
-  switch (random_.Below(12)) {
-    case 0: case 1:
-      if (On(Fault::kPause) && engine.Pause("ns", id)) Hit(Fault::kPause);
-      break;
-    case 2: case 3: case 4: case 5:
-      if (On(Fault::kResume) && engine.Resume("ns", id, node, false)) {
-        Hit(Fault::kResume);
-        if (!node.empty()) ++frees_[id];  // it may be named though it runs at most once
-      }
-      break;
-    case 6:
-      if (On(Fault::kForce) && engine.Resume("ns", id, node, true)) {
-        Hit(Fault::kForce);
-        ++frees_[id];
-      }
-      break;
-    case 7: case 8:
-      if (On(Fault::kSkip) && engine.Skip("ns", id, step)) Hit(Fault::kSkip);
-      break;
-    default: Cancel(engine, id);
-  }
-}
-
-// What has stopped with its children goes on with them, also when the server crashes between.
-void Sim::ResumeStopped(Asked& engine) {
-  if (!resumes_ || !plans_ || !On(Fault::kResume) || !of_resumes_.Chance(20)) return;
-  std::vector<std::string> stopped;
-  for (const std::string& id : finished_) {
-    if (started_.contains(id)) stopped.push_back(id);
-  }
-  const bool cancels = of_resumes_.Chance(50) || stopped.empty();
-  if (cancels && On(Fault::kCancel) && !started_.empty()) {
-    auto which = started_.begin();
-    std::advance(which, of_resumes_.Below(started_.size()));
-    if (engine.Cancel("ns", which->first, CancelMode::kForce)) Hit(Fault::kCancel);
-    ++frees_[which->first];
-  } else if (!stopped.empty()) {
-    const std::string& id = of_resumes_.Of(stopped);
-    if (!engine.Resume("ns", id, "", false)) return;
-    Hit(Fault::kResume);
-    ++frees_[id];
-    crash_soon_ = On(Fault::kCrash) && of_resumes_.Chance(50);
-  }
-}
-
-void Sim::Cancel(Asked& engine, const std::string& id) {
-  if (Draw(Fault::kCancel, 35) && engine.Cancel("ns", id, CancelMode::kCancel)) {
-    Hit(Fault::kCancel);
-    ++frees_[id];  // what was suspended hears of it
-  } else if (Draw(Fault::kKill, 10)) {
-    const CancelMode mode = random_.Chance(50) ? CancelMode::kKill : CancelMode::kForce;
-    if (engine.Cancel("ns", id, mode)) Hit(Fault::kKill);
-  }
-}
-
-void Sim::Streams(Asked& engine) {
-  if (!On(Fault::kStreamClosed)) return;
-  if (streams_.size() < 3 && random_.Chance(50)) {
-    const auto capacity = 1 + static_cast<int32_t>(random_.Below(4));
-    Filter filter{.ns = "ns"};
-    filter.capabilities = AnyCapabilities();
-    if (more_ && of_more_.Chance(30)) filter.queue = AnyQueue(of_more_);
-    auto stream = engine.OpenSession(filter, AnyWorker(), capacity, [this](SessionUpdate update) {
-      Receive(std::move(update.tasks));
-    });
-    REQUIRE(stream);
-    streams_.push_back(*stream);
-  } else if (!streams_.empty()) {
-    const size_t which = random_.Below(streams_.size());
-    if (random_.Chance(30)) {
-      engine.DrainSession(streams_[which]);
-    } else {
-      Hit(Fault::kStreamClosed);
-      engine.CloseSession(streams_[which]);
-      streams_.erase(streams_.begin() + static_cast<long>(which));
-    }
-  }
-}
-
-void Sim::Redefine(Asked& engine) {
-  const auto [fault, strategy] = random_.Of<std::pair<Fault, std::string>>(
-      {{Fault::kContinue, "continue"}, {Fault::kUpgrade, "upgrade"}, {Fault::kAbort, "abort"}});
-  if (!On(fault)) return;
-  const std::string id = AnyMachine();
-  std::string text =
-      id.starts_with('p')
-          ? RandomPlan(random_, id, strategy, plan_keys_, !On(Fault::kPlanner))
-          : MachineText(id, strategy);
-  if (limits_) NumbersChange("");
-  if (text.ends_with("---\n")) text.resize(text.size() - 4);
-  singletons_ = singletons_ || text.find("singleton") != std::string::npos ||
-                text.find("limit") != std::string::npos;
-  if (trace_) std::printf("%s", text.c_str());
-  auto defined = engine.Define(ParseMachines(text));
-  Expect(defined.has_value(), "a definition was refused: " +
-                                  (defined ? "" : defined.error().message) + "\n" + text);
-  Hit(fault);
-}
-
-// Watchers ---------------------------------------------------------------------------------------
-
-void Sim::Watch() {
-  if (!On(Fault::kWatcher)) return;
-  const uint64_t head = ledger_.empty() ? 0 : ledger_.rbegin()->first;
-  if (watchers_.size() < 3 && random_.Chance(20)) {
-    Watcher watcher;
-    if (random_.Chance(30)) watcher.filter.machine = AnyMachine();
-    if (random_.Chance(30)) watcher.filter.instance = AnyId();
-    if (random_.Chance(30)) {
-      watcher.filter.kinds = {ChangeKind::kTransitioned, ChangeKind::kFinished};
-    }
-    watcher.filter.dry_run = dry_ && of_dry_.Chance(50);
-    watcher.cursor = CursorText(changes_->CursorAt(random_.Chance(50) ? head : 0));
-    watchers_.push_back(std::move(watcher));
-  }
-  if (watchers_.empty() || !random_.Chance(20)) return;
-  Watcher& watcher = watchers_[random_.Below(watchers_.size())];
-  auto cursor = ParseCursor(watcher.cursor);
-  REQUIRE(cursor);
-  Hit(Fault::kWatcher);
-  auto portion = changes_->Read(cursor->seq, changes_->head(), watcher.filter);
-  if (portion && random_.Chance(70)) return CheckPortion(watcher, *portion, cursor->seq);
-  auto stored = changes_->ReadStore(cursor->seq, UINT64_MAX, watcher.filter);
-  if (stored) return CheckPortion(watcher, **stored, cursor->seq);
-  const auto first = rows::FirstSeq({store_, world_.partition()});
-  REQUIRE(first);
-  Expect(stored.error().reason == Reason::kCursorExpired && cursor->seq + 1 < *first,
-         "a watcher was refused: " + stored.error().message);
-  watcher.cursor = CursorText(changes_->CursorAt(*first - 1));
-}
-
-// Exactly the records that match, in order, up to where it says it has come.
-void Sim::CheckPortion(Watcher& watcher, const Changes::Portion& portion, uint64_t after) {
-  const uint64_t head = ledger_.empty() ? 0 : ledger_.rbegin()->first;
-  Expect(portion.up_to <= head && portion.up_to >= std::min(after, head),
-         "a watcher was led to " + std::to_string(portion.up_to) + " of " + std::to_string(head));
-  Expect(!portion.at_head || portion.up_to == head, "a watcher at the head has not seen it all");
-  std::string expected, told;
-  for (auto it = ledger_.upper_bound(after); it != ledger_.end() && it->first <= portion.up_to;
-       ++it) {
-    const ChangeFilter& filter = watcher.filter;
-    const Event& event = it->second;
-    if ((filter.dry_run || !IsDryRun(event)) &&
-        (filter.machine.empty() || filter.machine == event.machine) &&
-        (filter.instance.empty() || filter.instance == event.instance) &&
-        (filter.kinds.empty() || filter.kinds.contains(event.kind))) {
-      expected += std::to_string(it->first) + " ";
-    }
-  }
-  for (const auto& change : portion.changes) told += *change + " ";
-  Expect(expected == told, "a watcher was told " + told + "instead of " + expected);
-  watcher.cursor = CursorText(changes_->CursorAt(portion.up_to));
 }
 
 }  // namespace dfsmr

@@ -17,6 +17,7 @@
 #include "storage/rows/plan.h"
 #include "tests/dsrv/engine/world.h"
 #include "tests/sim/audit.h"
+#include "tests/sim/drills.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/faulty_store.h"
 #include "tests/sim/groups_audit.h"
@@ -114,6 +115,8 @@ class Sim {
   // Groups (sim_groups.cc).
   void Join(StartArgs* args);
   void OrderGroups(Engine& engine);
+  void Ordered(const std::shared_ptr<GroupsAudit::Mark>& mark, GroupsAudit::Action action);
+  void OpenMore(Engine& engine, const std::string& first);
   void CheckGroups(const std::map<std::string, Instance>& instances);
   void CheckNobodyWaits(const std::string& group, const std::map<std::string, Instance>& instances);
   void OpenGroups();
@@ -142,8 +145,17 @@ class Sim {
   std::pair<std::string, std::string> AnyStep();
   bool Finished(const std::string& id) const;
 
+  // Drills (sim_drill.cc).
+  static DrillKind DrawDrill(Random& random, bool busy);
+  void Drill(Asked& engine);
+  void SaySecondWord(Asked& engine);
+
   // Afterwards.
   void Verify();
+  void CheckLateReports();
+  void CheckTallies(const std::map<std::string, Instance>& instances);
+  void CheckOrders(const std::map<std::string, Instance>& instances);
+  void CheckOrdered(const std::map<std::string, Instance>& instances);
   void CheckStarts();
   void CheckStartsOfReports();
   InstanceQuery AnyList(const std::map<std::string, Instance>& instances);
@@ -173,8 +185,13 @@ class Sim {
   bool resumes_ = false;
   Random of_more_;     // what is drawn in lists, and the sizes of what is read
   bool more_ = false;  // queues, and patches of the phase to come
+  Random of_drills_;
+  DrillKind drill_ = DrillKind::kNone;
+  Random of_crowds_;
+  bool crowds_ = false;  // several groups are opened at once
   bool crash_soon_ = false;  // what was asked for is not done yet
   GroupsAudit groups_audit_;
+  std::vector<std::shared_ptr<GroupsAudit::Mark>> cancelled_groups_;  // since they were looked at
   Random of_limits_;  // the same
   bool limits_ = false;
   std::set<std::string> changed_limits_;       // since they were last counted

@@ -164,6 +164,10 @@ void Sim::Verify() {
   CheckStarts();
   CheckStartsOfReports();
   CheckGroups(audit.instances());
+  CheckOrdered(audit.instances());
+  CheckLateReports();
+  CheckTallies(audit.instances());
+  CheckOrders(audit.instances());
   CheckDryRuns(audit.instances());
   if (On(Fault::kPages)) CheckLists(audit.instances());
   if (On(Fault::kPages)) CheckHistories(audit.instances());

@@ -38,15 +38,37 @@ void Sim::OrderGroups(Engine& engine) {
         .members = of_groups_.Chance(50),
         .note = "drawn"};
     if (!engine.groups().Control("ns", mark->group, control)) return;
-    mark->action = control.action;
-    // What is suspended hears of a cancel, also in children.
-    for (const auto& [id, args] : started_) ++frees_[id];
-    for (const auto& [visit, times] : told_) ++frees_[visit.first];
-    Note("order " + std::to_string(static_cast<int>(control.action)) + " to " + mark->group);
+    Ordered(mark, control.action);
   }
   Hit(Fault::kGroups);
   groups_audit_.Asked(mark);
   engine.AfterCommit([mark] { mark->durable = true; });
+  if (mark->action == Action::kResume) OpenMore(engine, mark->group);
+}
+
+void Sim::Ordered(const std::shared_ptr<GroupsAudit::Mark>& mark, Action action) {
+  mark->action = action;
+  if (action >= Action::kCancel) cancelled_groups_.push_back(mark);
+  // What is suspended hears of a cancel, also in children.
+  for (const auto& [id, args] : started_) ++frees_[id];
+  for (const auto& [visit, times] : told_) ++frees_[visit.first];
+  Note("order " + std::to_string(static_cast<int>(action)) + " to " + mark->group);
+}
+
+// Several open at once, and the server crashes before all that they held back have begun.
+void Sim::OpenMore(Engine& engine, const std::string& first) {
+  if (!crowds_ || !of_crowds_.Chance(60)) return;
+  for (size_t i = 0; i < kGroups; ++i) {
+    auto mark = std::make_shared<GroupsAudit::Mark>();
+    mark->seq = engine.last_seq();
+    mark->group = NameOf(i);
+    const GroupControl control{.action = Action::kResume, .note = "drawn"};
+    if (mark->group == first || !engine.groups().Control("ns", mark->group, control)) continue;
+    Ordered(mark, control.action);
+    groups_audit_.Asked(mark);
+    engine.AfterCommit([mark] { mark->durable = true; });
+  }
+  crash_soon_ = On(Fault::kCrash);
 }
 
 // Each group in the engine is what its members in the store add up to, and what was ordered.

@@ -288,6 +288,25 @@ TEST_CASE("those that a paused group held back begin by priority, then in the or
   CHECK(begun == std::vector<std::string>{"z", "c", "b", "a"});
 }
 
+TEST_CASE("members of groups that open at once begin though the server crashes meanwhile") {
+  World world;
+  world.Define(kJob);
+  for (const std::string group : {"g", "h"}) {
+    REQUIRE(world.TryStart(Member(group + "1", group)));
+    Control(world, Action::kPause, false, group);
+    REQUIRE(world.TryStart(Member(group + "2", group)));
+  }
+  world.Decide([](Engine& e) {
+    for (const char* group : {"g", "h"}) {
+      REQUIRE(e.groups().Control("ns", group, {.action = Action::kResume}));
+    }
+  });
+  world.Commit();
+  world.Crash();
+  world.Drain();
+  for (const char* id : {"g2", "h2"}) CHECK(world.Must(id).state == InstanceState::kRunning);
+}
+
 TEST_CASE("the Nth failure pauses the group in the same commit, and resuming counts anew") {
   World world;
   world.Define(kJob);
@@ -373,6 +392,7 @@ TEST_CASE("an order to cancel reaches all members, and those that come meanwhile
   End(world, "i7");
   StartArgs held = Member("x-held");
   held.hold = true;
+  held.priority = -3;
   REQUIRE(world.TryStart(held));
   Control(world, Action::kCancel);
   world.Decide([](Engine& e) { REQUIRE(e.Start(Member("a-late"))); });

@@ -5,6 +5,7 @@
 
 #include "dsrv/engine/measured.h"
 #include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/survey.h"
 #include "tests/dsrv/engine/world.h"
 
 namespace dfsmr {
@@ -47,6 +48,26 @@ uint64_t Count(World& world, ChangeKind kind) {
 }
 
 }  // namespace
+
+TEST_CASE("what lies ready in a paused instance is nobody's to take") {
+  World world;
+  world.Define(kMeasured);
+  world.Start("m", "i");
+  world.Start("m", "j");
+  const auto ready = [&world] {
+    const auto all = [](const std::string&) { return true; };
+    const std::vector<MachineTally> machines = world.engine().survey().Machines(all, "m");
+    REQUIRE(machines.size() == 1);
+    return machines.front().now.ready;
+  };
+  CHECK(ready() == 2);
+  REQUIRE(world.Do([](Engine& e) { return e.Pause("ns", "i"); }));
+  CHECK(ready() == 1);
+  world.Restart();
+  CHECK(ready() == 1);
+  REQUIRE(world.Do([](Engine& e) { return e.Resume("ns", "i", "", false); }));
+  CHECK(ready() == 2);
+}
 
 TEST_CASE("what is counted is what the feed has") {
   World world;

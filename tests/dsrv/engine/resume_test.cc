@@ -164,6 +164,33 @@ flow: [{step: s, spawn: {plan: leaf}}]
   Healthy(world);
 }
 
+TEST_CASE("of a visit that a report has ended nothing more counts at the resume") {
+  for (int way = 0; way < 4; ++way) {
+    CAPTURE(way);
+    const bool crash = way % 2 == 1;
+    const bool force = way / 2 == 1;
+    World world;
+    world.Define("action: b\nplan: worker\ntimeout_strategy: fixed\ntimeout: 5.0\n---\n"
+                 "plan: p\nflow: [{step: b, action: b}]\n");
+    world.Start("p");
+    const Task first = world.ReadyOne();
+    world.Elapse(6s);
+    const Task second = world.ReadyOne();
+    Cancel(world, "i", CancelMode::kCancel);
+    REQUIRE(world.Report(second, "error"));
+    CHECK(Standing(world, "i") == "STOPPED CANCELLED");
+    CrashSometimes(world, crash);
+    CHECK(ReasonOf(world.Report(first, "planned")) == "STALE_CLAIM");
+    CHECK(ReasonOf(world.Report(second, "planned")) == "STALE_CLAIM");
+    REQUIRE(Resume(world, "i", force));
+    CHECK(world.ReadyOne().visit > second.visit);
+    for (ChangeKind kind : world.KindsOf("i")) {
+      CHECK(kind != ChangeKind::kLate);
+      CHECK(kind != ChangeKind::kRelinquished);  // nobody has had it in hand since
+    }
+  }
+}
+
 TEST_CASE("a singleton that is taken refuses the resume, and nothing changes") {
   World world;
   world.Define("plan: p\nsingleton: k\nflow: [{step: a, action: x}]\n");

@@ -162,5 +162,27 @@ TEST_CASE("an instance paused by an error is so after a restart, and resumed by 
   REQUIRE(world.Report(world.ReadyOne(), "ok"));
 }
 
+TEST_CASE("a section that begins anew has no outputs of its last try") {
+  World world;
+  world.Define(R"(
+plan: p
+flow:
+  - section: s
+    do: [{step: a, action: x}, {step: b, action: x, after: [a]}]
+    retry: 2
+)");
+  world.Start("p");
+  world.Drain();
+  REQUIRE(world.Do([&, task = world.ReadyOne()](Engine& e) {
+    return e.Report("ns", "i", {.transition = "ok", .claim = task.claim, .output = R"({"v":1})"});
+  }));
+  const auto outputs = [&world] { return rows::GetOutputs({world.store(), 0}, {"ns", "i"}); };
+  CHECK(outputs()->contains("s.a"));
+  REQUIRE(world.Report(world.ReadyOne(), "error"));
+  world.Drain();
+  CHECK(world.ReadyOne().node == "s.a");
+  CHECK(outputs()->empty());
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -120,6 +120,19 @@ TEST_CASE("subscribers stand beside what they subscribe to, or after it when the
   CHECK(graph->steps[2].readers == std::vector<uint32_t>{4});
 }
 
+TEST_CASE("what a subscriber plans stands where the subscriber does") {
+  for (const bool reads : {false, true}) {
+    CAPTURE(reads);
+    ActionSource ask = Planner("ask");
+    ask.subscribes_to = {"create"};
+    ask.with = reads ? R"({"v": "${trigger.output.v}"})" : "{}";
+    Compiled plan(Seq({Act("a"), Of(Act("vm"), "create")}), "{}");
+    auto graph = plan.With(ask).Planned("vm.ask", Par({Act("u")})).Graph();
+    CHECK(Least(*graph) == (reads ? Names{"a>vm", "vm>vm.ask", "vm>vm.ask.u"}
+                                  : Names{"a>vm", "a>vm.ask", "a>vm.ask.u"}));
+  }
+}
+
 TEST_CASE("subscribers neither subscribe in a circle nor to what is left out") {
   Compiled round(Of(Act("a"), "x"), nullptr);
   CHECK(round.With(Subscriber("x", "y")).With(Subscriber("y", "x")).Problems() ==

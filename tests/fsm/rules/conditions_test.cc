@@ -201,6 +201,35 @@ flow:
   CHECK(play.Ended() == "STOPPED SUCCESS /end");
 }
 
+TEST_CASE("an if that goes before a failed step keeps nobody else from waiting for that") {
+  Play play(R"(
+plan: p
+flow:
+  - sequence:
+    - {concurrence: [{step: a, action: x}, {step: b, action: x, after: [a], if: always}]}
+    - {step: c, action: x}
+)");
+  play.Error("a");
+  play.Ok("b");
+  CHECK(play.Where() == "a/error held");
+}
+
+TEST_CASE("a held step that is skipped counts once, and one that is tried again not yet") {
+  Play play("plan: p\nflow: [{step: a, action: x}, {step: b, action: x}, "
+            "{step: c, action: x, after: [a, b], if: always}]");
+  play.Error("a");
+  SUBCASE("skipped") { play.Outside("a", "skip"); }
+  SUBCASE("tried again") {
+    play.Outside("a", "retry");
+    play.Ok("b");
+    CHECK(play.Where() == "a ready");
+    play.Ok("a");
+    CHECK(play.Where() == "c ready");
+    return;
+  }
+  CHECK(play.Where() == "b ready");
+}
+
 // Finally ----------------------------------------------------------------------------------------
 
 constexpr std::string_view kFinally = R"(

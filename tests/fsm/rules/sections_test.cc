@@ -344,6 +344,23 @@ flow:
   CHECK(play.Ended() == "STOPPED SUCCESS /end");
 }
 
+TEST_CASE("what leads into a section that ends waits until that begins anew") {
+  Play play(R"(
+plan: p
+flow:
+  - {step: out, action: x}
+  - section: s
+    do: [{step: a, action: x}, {step: b, action: x}, {step: c, action: x, after: [out]}]
+    retry: 2
+)");
+  const std::string b = play.Claim("s.b");
+  play.Error("s.a");
+  play.Ok("out");
+  CHECK(play.Where() == "s.b claimed");
+  REQUIRE(play.Report({.transition = "ok", .claim = b}));
+  CHECK(play.Where() == "s.a ready, s.b ready, s.c ready");
+}
+
 constexpr std::string_view kNestedSections = R"(
 plan: p
 flow:

@@ -239,6 +239,7 @@ void Model::StartDue(Life& life) {
 void Model::Report(const std::string& id, const ReportArgs& args, const Result<Answer>& answer) {
   Life* life = Find(id, "Report", ReasonOf(answer));
   const auto plan = lives_.find(id);
+  if (answer && !answer->repeated) kept_starts_.erase({id, args.claim.visit});  // void by force
   if (answer && !answer->repeated && args.transition == "patch" && plan != lives_.end()) {
     Patched(plan->second, answer->prev_node, args.params);
   }
@@ -308,6 +309,23 @@ void Model::StartAll(const std::vector<StartArgs>& starts, const Answer& answer)
   }
 }
 
+void Model::KeepStarts(const std::string& id, const ReportArgs& args,
+                       const std::vector<StartArgs>& starts) {
+  for (const Event& event : queues_[id]) {
+    const bool kept = event.kind == ChangeKind::kLate && event.visit == args.claim.visit &&
+                      event.transition == args.transition;
+    if (kept) kept_starts_.try_emplace({id, event.visit}, starts);
+  }
+}
+
+void Model::StartKept(const std::string& id, uint64_t visit, const Answer& answer) {
+  const auto kept = kept_starts_.find({id, visit});
+  if (kept == kept_starts_.end()) return;
+  const std::vector<StartArgs> starts = std::move(kept->second);
+  kept_starts_.erase(kept);
+  StartAll(starts, answer);
+}
+
 void Model::Relinquish(const std::string& id, const std::string& claim,
                        const Result<std::string>& answer) {
   Life* life = Find(id, "Relinquish", ReasonOf(answer));
@@ -370,10 +388,13 @@ void Model::Continue(Life& life, const std::string& node, bool force, const Resu
   Same(life, "Resume", RulesOf(life).Continue(node, force, &late), ReasonOf(answer));
   if (force && answer) VoidLost(life);
   for (ReportArgs& report : late) {
+    const auto& queue = queues_[life.id];
+    if (!queue.empty() && queue.front().answer) report.started = queue.front().answer->started;
     Answer given;
     const Reason reason = RulesOf(life).Report(ShownBy(life, report.claim), report, &given);
     Expect(reason == Reason::kNone, "a report that was kept for " + life.id + " is impossible");
     Match(life);
+    StartKept(life.id, report.claim.visit, given);
   }
 }
 

@@ -70,6 +70,9 @@ class Model {
   // What is started with a report that was accepted; or why it was refused.
   void StartAll(const std::vector<StartArgs>& starts, const Answer& answer);
   void RefuseStarts(const std::vector<StartArgs>& starts, const Error& error);
+  // Before a report that was refused: if it is kept for the resume, these are started then.
+  void KeepStarts(const std::string& id, const ReportArgs& args,
+                  const std::vector<StartArgs>& starts);
   void Relinquish(const std::string& id, const std::string& claim,
                   const Result<std::string>& answer);
   void Extend(const std::string& id, const std::string& claim, std::optional<Duration> by,
@@ -180,6 +183,7 @@ class Model {
   Life* Find(const std::string& id, const std::string& call, Reason reason);
   void MoveOn(Life& life);
   void Continue(Life& life, const std::string& node, bool force, const Result<Ok>& answer);
+  void StartKept(const std::string& id, uint64_t visit, const Answer& answer);
   Reason WhyNot(const StartArgs& start,
                 const std::map<std::string, const StartArgs*>& earlier) const;
   void StartAgain(Life& life, const StartArgs& args, const Result<Started>& answer);
@@ -245,6 +249,7 @@ class Model {
   std::map<std::string, Handed> handed_;  // by claim, all that workers were ever told of
   std::set<std::string> voided_;          // of them, those that no crash brings back
   std::set<std::string> clients_;         // instances that clients have started
+  std::map<std::pair<std::string, uint64_t>, std::vector<StartArgs>> kept_starts_;  // by visit
   std::map<uint64_t, Waiter> waiters_;
   std::set<std::string> open_breakers_;  // machines whose breaker was open at times in this turn
   std::set<std::string> closed_now_;     // it closed in this turn

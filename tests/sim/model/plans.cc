@@ -124,6 +124,7 @@ void Model::Tried(Life& life, const Event& event) {
 
 void Model::FollowPlan(Life& life, const Event& event) {
   life.version = event.version;
+  if (event.answer) StartKept(life.id, event.left_visit, *event.answer);
   switch (event.kind) {
     case ChangeKind::kScheduled:
     case ChangeKind::kStarted:

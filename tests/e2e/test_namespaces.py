@@ -249,7 +249,7 @@ def test_a_new_namespace_knows_no_workers_of_the_old(own, spaces):
     assert space.overview().workers == 0
     assert [task.instance for task in space.ready("job", worker="w2")] == ["i0"]
     listed = space.view("ListWorkers", view.ListWorkersRequest(namespace="acme")).workers
-    assert [(one.worker, one.done) for one in listed] == [("w2", 0)]
+    assert [(one.worker, one.done_hour) for one in listed] == [("w2", 0)]
 
 
 def test_limits_and_groups_make_their_namespace(own, spaces):

@@ -512,8 +512,8 @@ void AddFlags(CLI::App& app, Flags& flags, Texts& texts) {
       ->capture_default_str();
   app.footer(
       "Commands:\n"
-      "  dsrv verify DIR|FILE  read all of a store that is not served, or of a backup, and say what "
-      "is wrong\n"
+      "  dsrv verify DIR|FILE  read all of a store that is not served, or of a backup, and say "
+      "what is wrong\n"
       "  dsrv migrate          copy a store that nobody serves into an empty one\n"
       "  dsrv store            once a database was restored, or a store that was copied is to be "
       "served again\n\n"

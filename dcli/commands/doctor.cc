@@ -172,8 +172,8 @@ class Doctor {
     return names;
   }
 
-  // Where there is more than an overview shows, each machine is asked for: what is left out of it may
-  // be just what is looked for here.
+  // Where there is more than an overview shows, each machine is asked for: what is left out may be
+  // just what is looked for here.
   Result<Ok> LookAtMachines(const v1::Overview& overview, const std::vector<std::string>& spaces) {
     if (overview.machines_size() < kMachinesShown && overview.troubles_size() < kTroublesShown) {
       LookAtBreakers(overview);

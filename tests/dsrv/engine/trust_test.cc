@@ -48,8 +48,8 @@ class Shop : public World {
       if (asked->done) return *asked->done;
       Sources sources{ParseMachines(kOneNode), {}};
       owned::OwnMachine(*asked->version, &sources.machines[0]);
-      const Compiled compiled = CompileAll(asked->under, sources, {}, e.now());
-      return *e.packages().Activate(args, &sources, compiled);
+      Compiled compiled = CompileAll(asked->under, sources, {}, e.now());
+      return *e.packages().Activate(args, &sources, &compiled);
     });
   }
   Result<rows::TrustedKeyRow> Add(const std::string& key, const std::string& name = "") {

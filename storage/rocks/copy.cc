@@ -2,6 +2,7 @@
 
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
+#include <rocksdb/merge_operator.h>
 #include <rocksdb/utilities/checkpoint.h>
 
 #include <charconv>
@@ -50,10 +51,23 @@ std::unique_ptr<rocksdb::Iterator> AllRows(rocksdb::DB& db) {
   return std::unique_ptr<rocksdb::Iterator>(db.NewIterator(options));
 }
 
+// The logs have rows that are merged (storage/logs), and what is not in a table yet is not read without
+// an operator. Here nobody looks at what such a row holds.
+class AnyMerge final : public rocksdb::AssociativeMergeOperator {
+ public:
+  bool Merge(const rocksdb::Slice&, const rocksdb::Slice*, const rocksdb::Slice& value,
+             std::string* merged, rocksdb::Logger*) const override {
+    merged->assign(value.data(), value.size());
+    return true;
+  }
+  const char* Name() const override { return "dfsmr.AnyMerge"; }
+};
+
 Result<std::unique_ptr<rocksdb::DB>> OpenToRead(const fs::path& folder) {
   rocksdb::Options options;
   options.paranoid_checks = true;
   options.max_open_files = 256;
+  options.merge_operator = std::make_shared<AnyMerge>();
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   rocksdb::DB* opened = nullptr;
   const auto status = rocksdb::DB::OpenForReadOnly(options, folder.string(), &opened);

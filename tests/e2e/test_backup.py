@@ -166,6 +166,20 @@ def test_logs_are_in_it_too(new_server, tmp_path):
     assert "said" in Cli(again.address, "default").ok("logs", "one")
 
 
+def test_verify_finds_nothing_wrong_with_logs_that_are_in_no_table_yet(new_server):
+    server = new_server().start()
+    cli = Cli(server.address, "default")
+    cli.ok("define", "-", input=JOB)
+    cli.ok("start", "job", "--id", "one")
+    worker = cli.background("work", "job", "--logs", "--", "sh", "-c", "echo said; exit 0")
+    eventually(lambda: "said" in cli("logs", "one").stdout, 20)
+    server.kill()
+    worker.kill()
+    worker.communicate(timeout=20)
+    verified = run("verify", server.data)
+    assert verified.returncode == 0, verified.stdout
+
+
 def test_a_backup_goes_to_standard_output(new_server, tmp_path):
     server = new_server().start()
     server.space("").define(JOB)

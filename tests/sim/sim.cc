@@ -64,6 +64,7 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
         if (plans_) on.erase(Fault::kRetention);
         if (on.contains(Fault::kRetention) && random_.Chance(50)) on.erase(Fault::kRetention);
         if (drills) on.insert({Fault::kResume, Fault::kOperator});
+        if (crowds_ && groups_) on.insert(Fault::kCrash);
         if (drill_ == DrillKind::kPlanners) on.insert({Fault::kRepeated, Fault::kPlanner});
         return on;
       }()),
@@ -250,6 +251,7 @@ void Sim::CrashSometimes() {
     Hit(Fault::kCrash);
     Note("crash");
     StartAgain();
+    if (std::exchange(verify_soon_, false)) Verify();
   } else if (Draw(Fault::kCrashWritten, 2) && world_.InFlight()) {
     Hit(Fault::kCrashWritten);
     Note("crash, written");

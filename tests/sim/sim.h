@@ -116,7 +116,7 @@ class Sim {
   void Join(StartArgs* args);
   void OrderGroups(Engine& engine);
   void Ordered(const std::shared_ptr<GroupsAudit::Mark>& mark, GroupsAudit::Action action);
-  void OpenMore(Engine& engine, const std::string& first);
+  void OrderOthers(Engine& engine, const std::string& first, GroupsAudit::Action action);
   void CheckGroups(const std::map<std::string, Instance>& instances);
   void CheckNobodyWaits(const std::string& group, const std::map<std::string, Instance>& instances);
   void OpenGroups();
@@ -189,7 +189,8 @@ class Sim {
   DrillKind drill_ = DrillKind::kNone;
   Random of_crowds_;
   bool crowds_ = false;  // several groups are opened at once
-  bool crash_soon_ = false;  // what was asked for is not done yet
+  bool crash_soon_ = false;   // what was asked for is not done yet
+  bool verify_soon_ = false;  // and what comes of it is looked at
   GroupsAudit groups_audit_;
   std::vector<std::shared_ptr<GroupsAudit::Mark>> cancelled_groups_;  // since they were looked at
   Random of_limits_;  // the same

@@ -14,7 +14,9 @@ std::string Section(Random& random) {
   text += "], retry: {limit: " + std::to_string(2 + random.Below(3));
   if (random.Chance(30)) text += ", delay: 1s";
   text += "}";
-  if (random.Chance(60)) text += ", compensate: [{step: u0, action: w, input: {v: \"${a.output}\"}}]";
+  if (random.Chance(60)) {
+    text += ", compensate: [{step: u0, action: w, input: {v: \"${a.output}\"}}]";
+  }
   return text + "}";
 }
 

@@ -43,7 +43,8 @@ void Sim::OrderGroups(Engine& engine) {
   Hit(Fault::kGroups);
   groups_audit_.Asked(mark);
   engine.AfterCommit([mark] { mark->durable = true; });
-  if (mark->action == Action::kResume) OpenMore(engine, mark->group);
+  const bool many = mark->action == Action::kPause || mark->action == Action::kResume;
+  if (many) OrderOthers(engine, mark->group, mark->action);
 }
 
 void Sim::Ordered(const std::shared_ptr<GroupsAudit::Mark>& mark, Action action) {
@@ -55,20 +56,21 @@ void Sim::Ordered(const std::shared_ptr<GroupsAudit::Mark>& mark, Action action)
   Note("order " + std::to_string(static_cast<int>(action)) + " to " + mark->group);
 }
 
-// Several open at once, and the server crashes before all that they held back have begun.
-void Sim::OpenMore(Engine& engine, const std::string& first) {
+// Several close, and later open at once; then the server crashes before all that they held back
+// have begun.
+void Sim::OrderOthers(Engine& engine, const std::string& first, GroupsAudit::Action action) {
   if (!crowds_ || !of_crowds_.Chance(60)) return;
   for (size_t i = 0; i < kGroups; ++i) {
     auto mark = std::make_shared<GroupsAudit::Mark>();
     mark->seq = engine.last_seq();
     mark->group = NameOf(i);
-    const GroupControl control{.action = Action::kResume, .note = "drawn"};
+    const GroupControl control{.action = action, .note = "drawn"};
     if (mark->group == first || !engine.groups().Control("ns", mark->group, control)) continue;
     Ordered(mark, control.action);
     groups_audit_.Asked(mark);
     engine.AfterCommit([mark] { mark->durable = true; });
   }
-  crash_soon_ = On(Fault::kCrash);
+  if (action == Action::kResume) crash_soon_ = verify_soon_ = On(Fault::kCrash);
 }
 
 // Each group in the engine is what its members in the store add up to, and what was ordered.

@@ -141,6 +141,13 @@ void Drop(Scene& scene, uint64_t visit, const std::string& why) {
   Announce(scene, token.home);
 }
 
+// A decision that is taken counts no more what comes before it: it may have ended since.
+bool CountsEarly(const Tokens& tokens, const Node& node, NodeIndex index) {
+  if (!node.decides) return IsGate(node);
+  const Settling* settling = tokens.SettlingOf(index);
+  return !settling || settling->decision == Settling::Decision::kOpen;
+}
+
 }  // namespace
 
 StepOutcome OutcomeOf(const Machine& machine, const Instance& instance, std::string_view step) {
@@ -196,15 +203,15 @@ void Announce(Scene& scene, NodeIndex home) {
     if (!scene.machine.nodes[at].announces) continue;
     for (NodeIndex target : WayOn(scene, at)->targets) {
       const Node& node = scene.machine.nodes[target];
-      if (!node.decides && !IsGate(node)) continue;
+      if (!CountsEarly(tokens, node, target)) continue;
       Settling& settling = tokens.Settle(target);
       const auto arrived = tokens.arrived().find(target);
       const uint32_t sure = arrived == tokens.arrived().end() ? 0 : arrived->second;
       if (++settling.early + sure != node.waits_for) continue;
-      if (!node.decides) {
-        if (!settling.settled) open.push_back(target);
-      } else if (settling.decision == Settling::Decision::kOpen) {
+      if (node.decides) {
         scene.instance.plan->open.push_back(ToDecide(target));
+      } else if (!settling.settled) {
+        open.push_back(target);
       }
     }
   }
@@ -224,7 +231,8 @@ void Withdraw(Scene& scene, NodeIndex home) {
       if (!IsPlace(node)) continue;
       const bool counts = node.decides || IsGate(node);
       if (counts && !scene.machine.nodes[at].announces) continue;
-      const Settling* settling = counts ? tokens.SettlingOf(target) : nullptr;
+      const bool counted = counts && CountsEarly(tokens, node, target);
+      const Settling* settling = counted ? tokens.SettlingOf(target) : nullptr;
       if (settling && settling->early > 0) --tokens.Settle(target).early;
       if (!node.decides) open.push_back(target);
     }

@@ -197,7 +197,7 @@ class PlanPath {
     if (home == "/start" || home == "/end") return Pass(home);
     early_.erase(home);
     if (event.transition == "if") {
-      expect_(ifs_.contains(home) && !Ready(home), who + " is decided early");
+      expect_(ifs_.contains(home), who + " is decided early");
     }
     if (ifs_.contains(home) && !Ready(home)) early_.insert(home);
     if (HomeOf(event.prev_node) != home || retried) Open(home, who);

@@ -75,12 +75,15 @@ class OrderAudit {
   }
 
   // The steps that are written with this path, whatever their number in a list. `below`: those of a
-  // nested plan as well, and those that subscribe to it.
+  // nested plan as well, and those that subscribe to it; but not what subscribes to what a worker
+  // has planned in it, which does not keep all orders yet.
   std::vector<uint32_t> StepsOf(const std::string& path, bool below = false) const {
     std::vector<uint32_t> steps;
     for (uint32_t i = 0; i < graph_.steps.size(); ++i) {
       const std::string& of = graph_.steps[i].of;
-      if (of == path || (below && of.starts_with(path + "."))) steps.push_back(i);
+      const bool inside = below && of.starts_with(path + ".");
+      const bool near = inside && std::ranges::count(of.substr(path.size()), '.') < 3;
+      if (of == path || near) steps.push_back(i);
     }
     return steps;
   }

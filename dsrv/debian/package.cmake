@@ -46,7 +46,7 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/machines/ DESTINATION share/doc/dfsmr/exam
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME dfsmr)
 set(CPACK_PACKAGE_VENDOR dfsmr)
-set(CPACK_PACKAGE_CONTACT "dfsmr <dfsmr@localhost>")
+set(CPACK_PACKAGE_CONTACT "dfsmr <dfsmr@example.org>")
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_SET_DESTDIR ON)  # for what is not under /usr
@@ -69,7 +69,7 @@ set(CPACK_COMPONENT_CLI_DESCRIPTION "command line of dfsmr, the finite state mac
 set(CPACK_DEBIAN_SERVER_PACKAGE_NAME dfsmr)
 set(CPACK_DEBIAN_SERVER_PACKAGE_SECTION admin)
 set(CPACK_DEBIAN_SERVER_PACKAGE_DEPENDS
-  "dfsmr-cli (= ${PROJECT_VERSION}), init-system-helpers, systemd | systemd-standalone-sysusers")
+  "dfsmr-cli (= ${PROJECT_VERSION}), init-system-helpers (>= 1.54~), systemd | systemd-standalone-sysusers")
 set(CPACK_COMPONENT_SERVER_DESCRIPTION "durable distributed finite state machine runner
  dsrv runs workflows that must not get lost. It keeps every instance of a state
  machine or a plan on disk, hands what is ready to the programs that ask for it,

@@ -44,6 +44,8 @@ class Machine:
     def install_what_these_depend_on(self, packages):
         """While the network is that of this machine; once booted it has one of its own."""
         shutil.copy("/etc/resolv.conf", self.root / "etc/resolv.conf")
+        # As the installer of Debian writes it.
+        (self.root / "etc/hosts").write_text("127.0.0.1\tlocalhost\n::1\tlocalhost\n")
         depends = run("dpkg-deb", "--field", packages, "Depends").stdout
         names = [name.split()[0] for name in depends.replace("|", ",").split(",")]
         wanted = [name for name in names

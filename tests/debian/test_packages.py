@@ -86,7 +86,7 @@ def test_man_pages_say_what_help_says(packages, tmp_path):
 
 
 def test_installing_starts_the_server_on_loopback(machine):
-    machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-download"
+    machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq"
                " /root/dfsmr-cli_*.deb /root/dfsmr_*.deb")
     eventually(lambda: active(machine) == "active")
     assert machine.sh("stat -c '%U %G %a' /var/lib/dfsmr").stdout.split() == ["dfsmr", "dfsmr", "750"]
@@ -125,7 +125,7 @@ def test_an_upgrade_restarts_it_and_loses_no_work(machine, packages, tmp_path):
         control.write_text(control.read_text().replace("1.0.0", "1.0.1"))
         run("dpkg-deb", "--root-owner-group", "-b", folder, tmp_path / f"next-{file.name}")
         machine.copy_in(tmp_path / f"next-{file.name}")
-    machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-download /root/next-*.deb")
+    machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq /root/next-*.deb")
     eventually(lambda: active(machine) == "active" and main_pid(machine) != before)
     assert "log-level: debug" in machine.sh("cat /etc/dfsmr/dsrv.yaml").stdout, "own settings stay"
     shown = machine.sh("dcli show kept").stdout
@@ -149,7 +149,7 @@ def test_removing_keeps_the_data(machine):
     machine.sh("DEBIAN_FRONTEND=noninteractive apt-get remove -y -qq dfsmr")
     assert active(machine) != "active"
     machine.sh("test -e /var/lib/dfsmr/CURRENT && test -e /etc/dfsmr/dsrv.yaml && test ! -e /usr/bin/dsrv")
-    machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-download /root/next-dfsmr_*.deb")
+    machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq /root/next-dfsmr_*.deb")
     eventually(lambda: active(machine) == "active")
     assert "SUCCESS" in machine.sh("dcli show first").stdout
 

@@ -537,7 +537,8 @@ int RemovePackage(Context& context, const PackageOptions& options) {
     request.set_all_but(true);
     uint32_t keep = 0;
     const char* end = options.keep.data() + options.keep.size();
-    if (std::from_chars(options.keep.data(), end, keep).ptr != end) {
+    const auto read = std::from_chars(options.keep.data(), end, keep);
+    if (read.ec != std::errc() || read.ptr != end) {
       return context.Fail(kBadUsage, "--keep takes a number from 0, not \"" + options.keep + "\"");
     }
     const std::string& place = options.places.front();

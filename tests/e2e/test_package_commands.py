@@ -34,6 +34,7 @@ def test_a_few_digits_of_a_digest_find_it_among_many(registry, package_cli):
     (("remove", "p@1.0.0", "--keep", "1"), "--keep is for a package"),
     (("remove", "p", "--keep", "-1"), "a number from 0"),
     (("remove", "p", "--keep", "1x"), "a number from 0"),
+    (("remove", "p", "--keep", "4294967296"), "a number from 0"),
 ])
 def test_what_cannot_be_meant_is_bad_usage(registry, package_cli, tmp_path, words, says):
     registry.push("1.0.0")

@@ -25,6 +25,14 @@ Definitions::FindVersion VersionsWith(const Sources& sources, const Definitions&
 
 }  // namespace
 
+std::vector<DefineProblem> CheckOwners(const Sources& sources, Owners owners) {
+  std::vector<DefineProblem> taken;
+  for (DocumentProblem& one : CheckOwners(sources.documents, std::move(owners))) {
+    taken.push_back({sources.machines.size() + one.document, std::move(one.problem)});
+  }
+  return taken;
+}
+
 Compiled CompileAll(std::shared_ptr<const DefinitionSet> under, const Sources& sources,
                     const std::vector<std::string>& unsound, Timestamp now) {
   const std::vector<Machine>& machines = sources.machines;
@@ -60,9 +68,7 @@ Compiled CompileAll(std::shared_ptr<const DefinitionSet> under, const Sources& s
       among.push_back({machines.size() + i, std::move(problem)});
     }
   }
-  for (DocumentProblem& one : CheckOwners(sources.documents, {})) {
-    compiled.problems.push_back({machines.size() + one.document, std::move(one.problem)});
-  }
+  for (DefineProblem& one : CheckOwners(sources, {})) compiled.problems.push_back(std::move(one));
   if (!compiled.problems.empty() || !unsound.empty()) return compiled;
   compiled.problems = std::move(warnings);
   for (size_t i = 0; i < machines.size(); ++i) {

@@ -9,6 +9,7 @@
 
 #include "dsrv/engine/registry.h"
 #include "fsm/plan/library.h"
+#include "fsm/when/check.h"
 #include "fsm/when/document.h"
 
 namespace dfsmr {
@@ -39,6 +40,8 @@ struct Compiled {
 
   bool Sound() const { return problems.empty() || problems.front().problem.warning; }
 };
+// What the documents of `sources` would have that `owners`, or another of them, has already.
+std::vector<DefineProblem> CheckOwners(const Sources& sources, Owners owners);
 // Compiles each plan and action of `sources`, which may refer to each other and to what is defined,
 // and checks its schedules, triggers and limits as of `now`. `unsound` are the ids of documents of
 // the same source that cannot be read. Stops at a plan that is too large. Any thread.

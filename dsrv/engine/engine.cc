@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/owners.h"
 #include "dsrv/engine/parts.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
@@ -315,14 +316,8 @@ std::optional<Result<std::vector<Defined>>> Engine::Define(const std::string& ns
 
 // What of these documents others have.
 std::vector<DefineProblem> Engine::TakenFrom(const std::string& ns, const Sources& sources) const {
-  Owners owners;
-  parts_->triggers.AddOwners(ns, sources.documents, &owners);
-  parts_->limits.AddOwners(ns, sources.documents, &owners);
-  std::vector<DefineProblem> taken;
-  for (DocumentProblem& one : CheckOwners(sources.documents, std::move(owners))) {
-    taken.push_back({sources.machines.size() + one.document, std::move(one.problem)});
-  }
-  return taken;
+  return CheckOwners(
+      sources, OwnersBeside(ns, sources.documents, parts_->triggers, parts_->limits));
 }
 
 Packages& Engine::packages() { return parts_->packages; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/owners.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
 #include "fsm/when/check.h"
@@ -158,10 +159,8 @@ Result<Ok> Imports::CheckSole(const Import& import) const {
       coming.push_back(import.sources.documents[i]);
     }
   }
-  Owners owners;
-  b_.triggers.AddOwners(import.ns, coming, &owners);
-  b_.limits.AddOwners(import.ns, coming, &owners);
-  const auto clashes = CheckOwners(coming, std::move(owners));
+  const auto clashes =
+      CheckOwners(coming, OwnersBeside(import.ns, coming, b_.triggers, b_.limits));
   if (clashes.empty()) return Ok{};
   const DocumentProblem& first = clashes.front();
   return IdTaken(Called(coming[first.document]) + ": " + first.problem.message);

@@ -102,7 +102,7 @@ class Schemas {
       schema = "{\"type\":\"object\",\"additionalProperties\":" +
                Value(*field.message_type()->map_value(), TakesJson(field)) + "}";
     } else if (field.is_repeated()) {
-      schema = "{\"type\":\"array\",\"items\":" + Value(field, false) + "}";
+      schema = Parameter(field);
     } else {
       schema = Value(field, TakesJson(field));
     }

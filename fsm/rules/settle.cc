@@ -231,7 +231,7 @@ void Withdraw(Scene& scene, NodeIndex home) {
       if (!IsPlace(node)) continue;
       const bool counts = node.decides || IsGate(node);
       if (counts && !scene.machine.nodes[at].announces) continue;
-      const bool counted = counts && CountsEarly(tokens, node, target);
+      const bool counted = CountsEarly(tokens, node, target);
       const Settling* settling = counted ? tokens.SettlingOf(target) : nullptr;
       if (settling && settling->early > 0) --tokens.Settle(target).early;
       if (!node.decides) open.push_back(target);

@@ -232,11 +232,17 @@ Defined Catalog::Preview(const std::string& ns, const Machine& machine) {
 
 // Packages --------------------------------------------------------------------------------------
 
-VersionState* Catalog::OwnVersion(const PackageVersion& package, const std::string& id) const {
+const std::map<std::string, VersionState*>& Catalog::OwnVersions(
+    const PackageVersion& package) const {
+  static const std::map<std::string, VersionState*> kNone;
   const auto own = own_.find(&package);
-  if (own == own_.end()) return nullptr;
-  const auto found = own->second.find(id);
-  return found == own->second.end() ? nullptr : found->second;
+  return own == own_.end() ? kNone : own->second;
+}
+
+VersionState* Catalog::OwnVersion(const PackageVersion& package, const std::string& id) const {
+  const auto& own = OwnVersions(package);
+  const auto found = own.find(id);
+  return found == own.end() ? nullptr : found->second;
 }
 
 uint32_t Catalog::VersionMeantBy(const VersionState& version, const std::string& id) const {
@@ -311,11 +317,9 @@ std::shared_ptr<const DefinitionSet> Catalog::DefinitionsOf(const std::string& n
   auto fresh = Present(machines_, registry_, ns, [package](const MachineVersion& one) {
     return one.package && one.package->package == package->package;
   });
-  if (const auto own = own_.find(package); own != own_.end()) {
-    for (const auto& [id, version] : own->second) {
-      fresh->kept.push_back(version->definition);
-      fresh->definitions.Add(version->definition->machine);
-    }
+  for (const auto& [id, version] : OwnVersions(*package)) {
+    fresh->kept.push_back(version->definition);
+    fresh->definitions.Add(version->definition->machine);
   }
   fresh->definitions.Index();
   return known = fresh;

@@ -61,6 +61,8 @@ class Catalog {
   Defined Preview(const std::string& ns, const Machine& machine);
   // Adds the next version of a machine. `shown`: a plan's nodes.
   VersionState& Add(MachineVersionPtr definition, std::shared_ptr<const Machine> shown);
+  // What the package version brings, by id, each at its newest; an empty map: nothing.
+  const std::map<std::string, VersionState*>& OwnVersions(const PackageVersion& package) const;
   // What the package version brings under this id, newest first, whether it is active or not. Null:
   // nothing.
   VersionState* OwnVersion(const PackageVersion& package, const std::string& id) const;

@@ -162,10 +162,7 @@ VersionsInUse Packages::InUse(const std::string& ns) const {
     for (const auto& [version, known] : it->second.versions) {
       const PackageVersion& package = *known.version;
       if (StandingOf(package).state != PackageStanding::State::kPinned) continue;
-      for (const PackageVersion::Document& one : package.documents) {
-        const std::string id = package.package + "." + one.id;
-        const VersionState* own = below_.catalog.OwnVersion(package, id);
-        if (!own) continue;  // it is no machine, plan or action
+      for (const auto& [id, own] : below_.catalog.OwnVersions(package)) {
         const uint32_t from = own->definition->version;
         const auto [at, added] = used.owned.emplace(id, from);
         if (!added) at->second = std::min(at->second, from);

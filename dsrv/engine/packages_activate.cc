@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/owners.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/engine/references.h"
 #include "fsm/base/names.h"
@@ -212,9 +213,8 @@ std::vector<const MachineVersion*> Packages::CandidatesBeside(const std::string&
     if (name.second == package || state.force.candidate.empty()) continue;
     const PackageVersionPtr candidate =
         below_.table.Version(ns, name.second, state.force.candidate);
-    for (const PackageVersion::Document& one : candidate->documents) {
-      const VersionState* own = below_.catalog.OwnVersion(*candidate, name.second + "." + one.id);
-      if (own && !DocumentKindNamed(one.kind)) found.push_back(own->definition.get());
+    for (const auto& [id, own] : below_.catalog.OwnVersions(*candidate)) {
+      found.push_back(own->definition.get());
     }
   }
   return found;
@@ -283,11 +283,10 @@ Result<Ok> Packages::CheckRoom(const ActivateArgs& args, const Plan& plan) const
   const PackageVersionPtr candidate =
       state ? below_.table.Version(args.ns, args.package, state->force.candidate) : nullptr;
   uint64_t free = plan.retired.size();
-  for (size_t i = 0; candidate && i < candidate->documents.size(); ++i) {
-    const auto& [kind, id] = candidate->documents[i];
-    const VersionState* own = below_.catalog.OwnVersion(*candidate, args.package + "." + id);
-    if (DocumentKindNamed(kind) || !own) continue;
-    if (own->machine->current == 0 || own->machine->retired) ++free;
+  if (candidate) {
+    for (const auto& [id, own] : below_.catalog.OwnVersions(*candidate)) {
+      if (own->machine->current == 0 || own->machine->retired) ++free;
+    }
   }
   uint64_t more = 0;
   for (const DocumentChange& one : plan.changes) {
@@ -324,20 +323,14 @@ Result<Packages::Plan> Packages::PlanOf(const ActivateArgs& args, const PackageV
 // What of its documents others have already. What is retired in the same commit has nothing.
 std::vector<DefineProblem> Packages::TakenFrom(const ActivateArgs& args, const Sources& sources,
                                                const Plan& plan) const {
-  std::vector<DefineProblem> taken;
-  if (args.share > 0) return taken;
-  Owners owners;
-  below_.triggers.AddOwners(args.ns, sources.documents, &owners);
-  below_.limits.AddOwners(args.ns, sources.documents, &owners);
+  if (args.share > 0) return {};
+  Owners owners = OwnersBeside(args.ns, sources.documents, below_.triggers, below_.limits);
   std::erase_if(owners, [&](const auto& owner) {
     return std::ranges::any_of(plan.retired, [&](const DocumentChange& one) {
       return DocumentKindNamed(one.kind) == owner.first.first && one.id == owner.second;
     });
   });
-  for (DocumentProblem& one : CheckOwners(sources.documents, std::move(owners))) {
-    taken.push_back({sources.machines.size() + one.document, std::move(one.problem)});
-  }
-  return taken;
+  return CheckOwners(sources, std::move(owners));
 }
 
 // What is asked and decided in one turn ---------------------------------------------------------

@@ -208,9 +208,7 @@ void Packages::SetCandidate(const std::string& ns, const std::string& package,
   if (state.force.candidate.empty()) return;
   const PackageVersionPtr candidate = below_.table.Version(ns, package, state.force.candidate);
   if (!candidate) return;
-  for (const PackageVersion::Document& one : candidate->documents) {
-    VersionState* version = below_.catalog.OwnVersion(*candidate, package + "." + one.id);
-    if (DocumentKindNamed(one.kind) || !version) continue;
+  for (const auto& [id, version] : below_.catalog.OwnVersions(*candidate)) {
     version->machine->candidate = version;
     version->machine->share = state.force.share;
   }
@@ -220,10 +218,8 @@ void Packages::EndCandidate(const std::string& ns, const std::string& package) {
   const PackageState* state = below_.table.Find(ns, package);
   if (!state || state->force.candidate.empty()) return;
   const PackageVersionPtr candidate = below_.table.Version(ns, package, state->force.candidate);
-  for (const PackageVersion::Document& one : candidate->documents) {
-    VersionState* version = below_.catalog.OwnVersion(*candidate, package + "." + one.id);
-    /*mutant candidate-never-ends*/ if (version)
-      version->machine->candidate = nullptr; /*end*/
+  for (const auto& [id, version] : below_.catalog.OwnVersions(*candidate)) {
+    version->machine->candidate = /*mutant candidate-never-ends*/ nullptr /*end*/;
   }
 }
 

@@ -15,20 +15,10 @@ std::string_view Root(std::string_view id);
 // What decides: a hash of the namespace (empty: "default") and of the id's root.
 uint64_t PlaceHash(std::string_view ns, std::string_view id);
 
+// Of so many partitions.
 inline PartitionId PartitionOf(std::string_view ns, std::string_view id, uint16_t partitions) {
   return partitions == 1 ? PartitionId{0}
                          : static_cast<PartitionId>(PlaceHash(ns, id) % partitions);
 }
-
-// One of the store's partitions.
-struct Place {
-  PartitionId partition = 0;
-  uint16_t of = 1;  // so many, for good
-
-  // Whether the instance lives here.
-  bool Has(std::string_view ns, std::string_view id) const {
-    return of == 1 || PartitionOf(ns, id, of) == partition;
-  }
-};
 
 }  // namespace dfsmr

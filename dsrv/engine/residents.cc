@@ -162,6 +162,7 @@ Result<std::shared_ptr<const Spec>> Residents::SpecOf(Resident& resident) {
 InstanceView Residents::ViewOf(Resident& resident) {
   auto spec = SpecOf(resident);
   InstanceView view;
+  view.partition = turn_.partition();
   view.waits_for_group = resident.instance.waits.Has(Wait::kGroup);
   view.left_behind = resident.version->LeftBehind();
   view.spec = spec ? *spec : std::make_shared<const Spec>();

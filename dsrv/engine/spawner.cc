@@ -16,6 +16,13 @@ namespace {
 constexpr size_t kStartsPerPass = 200;
 constexpr size_t kStartsAtOnce = 50;  // for one step, before others come
 
+// Of a child that a worker has named: `own` is its id when it has not.
+Error LivesElsewhere(const std::string& id, const std::string& own) {
+  return {Code::kInvalidArgument, Reason::kNone,
+          "its id " + Quoted(id) + " lives in another partition than its parent, where a child has "
+          "to live: " + Quoted(own) + " would do, the id that it gets when none is given"};
+}
+
 }  // namespace
 
 void Spawner::Enlist(const Instance& instance, uint64_t visit) {
@@ -222,8 +229,10 @@ Result<StartArgs> Spawner::ChildOf(Resident& resident, const Token& token, uint6
   args.parent_step = ParentStep{token.home, children.generation};
   Deepen(resident.instance, &args);
   args.id = resident.instance.id + "/" + step.path + "/" + std::to_string(children.first + number);
+  const std::string own = args.id;
   auto child = home.role == Role::kSpawn ? Spawned(resident, token, number, std::move(args))
                                          : Asked(resident, token, number, std::move(args));
+  if (child && !options_.Has(child->ns, child->id)) return LivesElsewhere(child->id, own);
   if (child) InheritTrace(residents_, resident, token.visit, 0, &*child);
   return child;
 }

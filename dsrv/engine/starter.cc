@@ -13,13 +13,23 @@ namespace {
 constexpr size_t kAheadToldAtStart = 100;
 
 // Sorts by time: 10 characters of milliseconds, 10 of entropy, in Crockford's base 32.
-std::string NewId(Timestamp now, uint64_t random) {
+std::string DrawId(Timestamp now, uint64_t random) {
   static constexpr char kDigits[] = "0123456789abcdefghjkmnpqrstvwxyz";
   auto ms = static_cast<uint64_t>(Micros(now) / 1000);
   std::string id(20, '0');
   for (size_t i = 10; i-- > 0; ms >>= 5) id[i] = kDigits[ms & 31];
   for (size_t i = 20; i-- > 10; random >>= 5) id[i] = kDigits[random & 31];
   return id;
+}
+
+// One that lives here: of P draws one does, on average.
+std::string NewId(std::string_view ns, const EngineOptions& here, Timestamp now,
+                  uint64_t random) {
+  while (true) {
+    std::string id = DrawId(now, random);
+    if (here.Has(ns, id)) return id;
+    random = Mix(random + 1);
+  }
 }
 
 // Whether an instance goes to the candidate that takes this share, in hundredths of a percent.
@@ -259,7 +269,7 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   }
   if (args.id.empty()) {
     const uint64_t random = turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull;
-    args.id = NewId(turn_.now(), Mix(random));
+    args.id = NewId(args.ns, options_, turn_.now(), Mix(random));
   }
   if (args.outside) {
     auto may = spaces_.MayStart(args.ns, args.dry_run, before);

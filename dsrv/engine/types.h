@@ -16,6 +16,7 @@
 #include "fsm/plan/compile.h"
 #include "fsm/rules/rules.h"
 #include "fsm/when/document.h"
+#include "storage/place.h"
 #include "storage/rows/bulk.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/space.h"
@@ -54,6 +55,7 @@ struct InstanceView {
   bool left_behind = false;      // an upgrade or an abort has moved on from its version
   size_t leftovers = 0;          // as InstanceWaits has it; of no account with `waits`
   size_t more_tokens = 0;        // that it has besides those in `instance`
+  PartitionId partition = 0;     // where it lives
   PackageVersionPtr package = nullptr;         // that it is pinned to
   std::shared_ptr<const InstanceWaits> waits;  // null: only what `instance` says of them is known
 };
@@ -265,6 +267,7 @@ struct BulkPortion {
 
 struct EngineOptions {
   PartitionId partition = 0;
+  uint16_t partitions = 1;  // of the store
   Duration retention = std::chrono::hours(24 * 7);
   Duration lazy = std::chrono::milliseconds(300);  // a claim is written after at most this long
   Duration stats_every = std::chrono::seconds(5);
@@ -321,6 +324,11 @@ struct EngineOptions {
   double trace_sample = 0;
   // Hears of each instance that retention removes, in the turn that does it. Absent: nobody does.
   std::function<void(const std::string& ns, const std::string& id)> removed;
+
+  // Whether the instance lives in this engine's partition.
+  bool Has(std::string_view ns, std::string_view id) const {
+    return PartitionOf(ns, id, partitions) == partition;
+  }
 };
 
 }  // namespace dfsmr

@@ -102,6 +102,7 @@ Result<InstanceView> ViewOf(const Moment& moment, Instance instance) {
   if (!nodes) return nodes.error();
   std::vector<uint32_t> limits = TriesLimits(moment, instance);
   InstanceView view{std::move(instance), nullptr, *std::move(nodes), std::move(limits), {}};
+  view.partition = moment.rows.partition;
   ShowVersion(moment, &view);
   return view;
 }

@@ -245,6 +245,7 @@ static void ShowInstance(const InstanceView& view, size_t tokens, v1::Instance* 
   const Instance& instance = view.instance;
   out->set_namespace_(instance.ns);
   out->set_id(instance.id);
+  out->set_partition(view.partition);
   out->set_machine(instance.machine);
   out->set_version(instance.version);
   out->set_state(static_cast<v1::Instance::State>(instance.state));

@@ -202,7 +202,7 @@ Room Served::Look() {
 
 void Served::MakeLoop() {
   changes_ = std::make_unique<Changes>(
-      *store_, Cursor{engine_->reader().partition, engine_->last_seq(), life_}, pool_,
+      *store_, FeedEnd{engine_->reader().partition, engine_->last_seq(), life_}, pool_,
       SerialiseChange);
   loop_ = std::make_unique<Loop>(
       *engine_, *store_, mailbox_,

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "dsrv/feed/changes.h"
+#include "dsrv/feed/cursor.h"
 #include "storage/backup/folders.h"
 #include "storage/rocks/copy.h"
 #include "storage/rows/feed.h"
@@ -164,7 +164,7 @@ Result<std::string> Backups::CursorOf(const fs::path& folder) const {
   if (!copy) return copy.error();
   auto last = rows::LastSeq({(*copy)->view(), options_.partition});
   if (!last) return last.error();
-  return CursorText({options_.partition, *last, options_.life});
+  return CursorText({options_.life, {*last}});
 }
 
 Result<std::unique_ptr<Backups::Copy>> Backups::Take() {

@@ -56,11 +56,11 @@ Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequ
           "the cursor is from before this store was restored, or from another server: what "
           "it had read may never have happened here; read on from '0'"};
     }
-    if (cursor->partition != end.partition || cursor->seq > head) {
+    if (cursor->seqs.size() != end.seqs.size() || cursor->seqs.front() > head) {
       return Error{Code::kOutOfRange, Reason::kCursorAhead,
                    "the cursor is ahead of the feed, which ends at " + CursorText(end)};
     }
-    open.after = cursor->seq;
+    open.after = cursor->seqs.front();
   }
   if (!open.filter.ns.empty()) {
     // What is before that was of another namespace, which had the name.

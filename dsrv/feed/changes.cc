@@ -1,7 +1,6 @@
 #include "dsrv/feed/changes.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "storage/rows/feed.h"
 
@@ -29,33 +28,6 @@ Error Expired(uint64_t first) {
 
 }  // namespace
 
-std::string CursorText(const Cursor& cursor) {
-  char life[17];
-  const auto end = std::to_chars(life, life + sizeof life, cursor.life, 16).ptr;
-  return std::to_string(cursor.partition) + "." + std::to_string(cursor.seq) + "." +
-         std::string(life, end);
-}
-
-Result<Cursor> ParseCursor(std::string_view text) {
-  Cursor cursor;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  auto read = [&at, end](auto& number, int base, bool last) {
-    const auto [next, error] = std::from_chars(at, end, number, base);
-    at = next + 1;
-    return error == std::errc() && (last ? next == end : next != end && *next == '.');
-  };
-  if (read(cursor.partition, 10, false) && read(cursor.seq, 10, false) &&
-      read(cursor.life, 16, true)) {
-    return cursor;
-  }
-  return Error{
-      Code::kInvalidArgument, Reason::kBadRequest,
-      "'" + std::string(text.substr(0, 64)) +
-          "' is not a cursor: take one from Changes, or '0' for the oldest change, or leave "
-          "it empty to begin now"};
-}
-
 bool ChangeFilter::Matches(const Event& event) const {
   return (ns.empty() || ns == event.ns) && (machine.empty() || machine == event.machine) &&
          (instance.empty() ||
@@ -64,7 +36,7 @@ bool ChangeFilter::Matches(const Event& event) const {
          (dry_run || !(event.about && event.about->dry_run));
 }
 
-Changes::Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise,
+Changes::Changes(const Store& store, FeedEnd start, Pool& pool, Serialise serialise,
                  const ChangesSizes& sizes)
     : sizes_(sizes),
       store_(store),

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "dsrv/feed/cursor.h"
 #include "dsrv/runtime/pool.h"
 #include "fsm/base/mutex.h"
 #include "fsm/rules/instance.h"
@@ -23,16 +24,12 @@
 
 namespace dfsmr {
 
-// A place in the feed of a partition. Its text is opaque to clients.
-struct Cursor {
+// Where the feed of a partition ends.
+struct FeedEnd {
   PartitionId partition = 0;
-  uint64_t seq = 0;  // the last record before it
-  // The store's incarnation. After a backup was restored, changes that were read before may not
-  // exist any more.
-  uint64_t life = 0;
+  uint64_t seq = 0;   // its last record
+  uint64_t life = 0;  // of the store, as a Cursor has it
 };
-std::string CursorText(const Cursor& cursor);
-Result<Cursor> ParseCursor(std::string_view text);
 
 struct ChangeFilter {
   std::string ns;  // empty: all
@@ -81,7 +78,7 @@ class Changes {
   };
 
   // `start` is where the feed ends now. `pool` and `store` must outlive it.
-  Changes(const Store& store, Cursor start, Pool& pool, Serialise serialise,
+  Changes(const Store& store, FeedEnd start, Pool& pool, Serialise serialise,
           const ChangesSizes& sizes = {});
   ~Changes();
 
@@ -94,7 +91,8 @@ class Changes {
   std::chrono::steady_clock::duration LagOf(uint64_t after) const;
   uint64_t head() const { return head_.load(std::memory_order_acquire); }
   PartitionId partition() const { return partition_; }
-  Cursor CursorAt(uint64_t seq) const { return {partition_, seq, life_}; }
+  // Of a store that has one partition.
+  Cursor CursorAt(uint64_t seq) const { return {life_, {seq}}; }
 
   // The matching changes after `after`, from memory. Null: memory does not hold all of them any
   // more. With `until` UINT64_MAX the watcher follows the feed, and sees it as it was at the last

@@ -5,7 +5,7 @@
 
 #include "dfsmr/v1/agent.pb.h"
 #include "dfsmr/v1/runner.pb.h"
-#include "dsrv/feed/changes.h"
+#include "dsrv/feed/cursor.h"
 #include "dsrv/http/failure.h"
 #include "dsrv/http/interface.h"
 #include "dsrv/http/mapping.h"
@@ -73,8 +73,8 @@ std::string ChangesText(const std::string& bytes) {
   for (int i = 0; i < response.changes_size(); ++i) {
     const v1::Change& change = response.changes(i);
     std::string id = response.cursor();
-    if (cursor && i + 1 < response.changes_size()) {
-      cursor->seq = change.seq();
+    if (cursor && change.partition() < cursor->seqs.size() && i + 1 < response.changes_size()) {
+      cursor->seqs[change.partition()] = change.seq();
       id = CursorText(*cursor);
     }
     AppendEvent(id, ToJson(change), &text);

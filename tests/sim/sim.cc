@@ -291,7 +291,7 @@ void Sim::StartAgain() {
   world_.Crash();
   Extend();
   groups_audit_.Crashed(world_.engine().last_seq());
-  const Cursor head{world_.partition(), world_.engine().last_seq(), 7};
+  const FeedEnd head{world_.partition(), world_.engine().last_seq(), 7};
   changes_ = std::make_unique<Changes>(
       store_, head, no_threads_,
       [](const Event& event, PartitionId) { return std::to_string(event.seq); }, sizes_);

@@ -25,13 +25,13 @@ void Sim::Watch() {
   auto cursor = ParseCursor(watcher.cursor);
   REQUIRE(cursor);
   Hit(Fault::kWatcher);
-  auto portion = changes_->Read(cursor->seq, changes_->head(), watcher.filter);
-  if (portion && random_.Chance(70)) return CheckPortion(watcher, *portion, cursor->seq);
-  auto stored = changes_->ReadStore(cursor->seq, UINT64_MAX, watcher.filter);
-  if (stored) return CheckPortion(watcher, **stored, cursor->seq);
+  auto portion = changes_->Read(cursor->seqs.front(), changes_->head(), watcher.filter);
+  if (portion && random_.Chance(70)) return CheckPortion(watcher, *portion, cursor->seqs.front());
+  auto stored = changes_->ReadStore(cursor->seqs.front(), UINT64_MAX, watcher.filter);
+  if (stored) return CheckPortion(watcher, **stored, cursor->seqs.front());
   const auto first = rows::FirstSeq({store_, world_.partition()});
   REQUIRE(first);
-  Expect(stored.error().reason == Reason::kCursorExpired && cursor->seq + 1 < *first,
+  Expect(stored.error().reason == Reason::kCursorExpired && cursor->seqs.front() + 1 < *first,
          "a watcher was refused: " + stored.error().message);
   watcher.cursor = CursorText(changes_->CursorAt(*first - 1));
 }

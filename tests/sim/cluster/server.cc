@@ -334,7 +334,7 @@ void Server::Open() {
   }
   pool_ = std::make_unique<Pool>(0);
   changes_ = std::make_unique<Changes>(
-      *door_, Cursor{0, engine_->last_seq(), kLife}, *pool_,
+      *door_, FeedEnd{0, engine_->last_seq(), kLife}, *pool_,
       [](const Event& event, PartitionId) { return std::to_string(event.seq); });
   serving_ = true;
   giving_ = false;

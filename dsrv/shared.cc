@@ -15,6 +15,7 @@
 #include "dsrv/access/secret_file.h"
 #include "dsrv/access/tls.h"
 #include "dsrv/cluster/keeper.h"
+#include "dsrv/cluster/reach.h"
 #include "dsrv/cluster/sight.h"
 #include "dsrv/listen.h"
 #include "dsrv/shared_counts.h"
@@ -140,6 +141,7 @@ Result<Ok> SharedServer::Open() {
   if (auto joined = Join(acceptor_->port()); !joined) return joined.error();
   Front::Outside outside{.self = self_.id,
                          .secret = cluster->secret,
+                         .partitions = cluster->partitions,
                          .may_answer = [this] { return keeper_->MayAnswer(); },
                          .commits =
                              [this] {
@@ -190,9 +192,9 @@ Keeper::Outside SharedServer::ForKeeper() {
           .took = [this](const PartRow& mine) { Take(mine); },
           .lost = [this](const std::string& why) { Lose(why); },
           .give =
-              [this](const std::string& to) {
+              [this](const Keeper::Gift& gift) {
                 if (closing_.exchange(true)) return;  // it takes longer than from look to look
-                std::thread([this, to] {
+                std::thread([this, to = gift.second] {
                   HandOver(to, std::chrono::steady_clock::now() + kHandOver);
                   Lose("the partition was given to server " + to +
                        ", since no other server can reach this one");
@@ -244,7 +246,7 @@ void SharedServer::Serve(const PartRow& mine) {
     inside_ = std::move(inside);
   }
   web_->Bind(served->behind());
-  keeper_->Serves(std::move(stub));
+  keeper_->Serves(mine.id, std::move(stub));
   spdlog::info("this server serves partition {} after {:.1f} s, from change {}", mine.id,
                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                served->engine().last_seq());
@@ -268,7 +270,7 @@ void SharedServer::Lose(const std::string& why, seconds pause) {
   }
   spdlog::warn("{}: what is under way is answered OUTCOME_UNKNOWN, and the server {}", why,
                leaving_ ? "ends" : "starts anew");
-  front_->SetRoute({});
+  front_->ClearRoutes();
   front_->LoseInside();
   std::this_thread::sleep_for(kTold);
   if (leaving_) std::_Exit(0);
@@ -279,7 +281,7 @@ void SharedServer::Lose(const std::string& why, seconds pause) {
 
 void SharedServer::End(const std::string& why) {
   spdlog::critical("{}; the server ends", why);
-  front_->SetRoute({});
+  front_->ClearRoutes();
   front_->LoseInside();
   std::this_thread::sleep_for(kTold);
   std::_Exit(1);
@@ -291,7 +293,7 @@ void SharedServer::HandOver(const std::string& to, std::chrono::steady_clock::ti
   const auto served = this->served();
   if (!served) return;
   if (!to.empty()) {
-    front_->SetRoute({});
+    front_->ClearRoutes();
     // So that calls are decided that have been let in: those that are let in later are refused.
     front_->AwaitInside(std::chrono::steady_clock::now() + kLetIn);
   }
@@ -302,17 +304,18 @@ void SharedServer::HandOver(const std::string& to, std::chrono::steady_clock::ti
         std::max(until, std::chrono::steady_clock::now() + kLastCommit), /*single=*/true);
     if (!all) spdlog::warn("some calls did not end in time; they are cut off");
   }
-  front_->SetRoute({});
+  front_->ClearRoutes();
   front_->LoseInside();
   web_->Unbind();
   served->backend().gate.WaitEmpty(std::chrono::steady_clock::now() + kHandOver);
   served->Stop();  // it stays there: something may still look at it until the process ends
-  if (!to.empty()) keeper_->Give(to);
+  if (!to.empty()) keeper_->Give({kHome, to});
 }
 
 // Until the others know of the next owner they ask here, and must not find the door shut.
 void SharedServer::AwaitSuccessor(std::chrono::steady_clock::time_point until) {
-  while (front_->route()->kind != Route::Kind::kThere && std::chrono::steady_clock::now() < until) {
+  while (front_->route(kHome)->kind != Route::Kind::kThere &&
+         std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(milliseconds(10));
   }
   std::this_thread::sleep_for(kHandOver);
@@ -349,8 +352,9 @@ void SharedServer::Leave(int signal) {
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags_.grace));
   web_->Drain();
   SetServing(*server_, false);
-  const std::string to =
+  const auto gift =
       keeper_->Leave(std::min(until, std::chrono::steady_clock::now() + kForOthers));
+  const std::string to = gift ? gift->second : "";
   // Where it is handed over already, the process ends with that.
   if (closing_.exchange(true)) return std::this_thread::sleep_until(until + kCutOff + kCutOff);
   HandOver(to, to.empty() ? until : std::chrono::steady_clock::now() + kHandOver);

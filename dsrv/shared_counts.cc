@@ -10,10 +10,11 @@ const char* StateOf(v1::Server::State state) {
   return state == v1::Server::SILENT ? "silent" : state == v1::Server::LEAVING ? "leaving" : "up";
 }
 
-const char* StateOf(const v1::Partition& partition, const ServerRow& self, bool serves) {
+const char* StateOf(const v1::Partition& partition, const ServerRow& self, const Front& front) {
   if (partition.state() == v1::Partition::NO_OWNER) return "no_owner";
   if (partition.server() != self.id) return "elsewhere";
-  return serves ? "serving" : "loading";
+  const auto route = front.route(static_cast<PartitionId>(partition.id()));
+  return route->kind == Route::Kind::kHere ? "serving" : "loading";
 }
 
 }  // namespace
@@ -29,9 +30,8 @@ std::shared_ptr<const metrics::ClusterCounts> CountCluster(Front& front, const K
   for (const char* state : {"serving", "loading", "elsewhere", "no_owner"}) {
     counts->partitions[state] = 0;
   }
-  const bool serves = front.route()->kind == Route::Kind::kHere;
   for (const v1::Partition& partition : cluster.partitions()) {
-    ++counts->partitions[StateOf(partition, self, serves)];
+    ++counts->partitions[StateOf(partition, self, front)];
   }
   counts->lease_seconds = std::chrono::duration<double>(keeper.lease_left()).count();
   const ClusterMeter& meter = front.meter();

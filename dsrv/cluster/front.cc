@@ -34,7 +34,9 @@ class Answer final : public grpc::ServerGenericBidiReactor {
 
 }  // namespace
 
-Front::Front(Outside outside) : outside_(std::move(outside)) {
+Front::Front(Outside outside)
+    : outside_(std::move(outside)),
+      routes_(outside_.partitions, std::make_shared<const Route>()) {
   tender_ = std::thread([this] { Tend(); });
 }
 
@@ -67,13 +69,38 @@ grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServer
   return new Answer(grpc::Status::OK);
 }
 
-void Front::SetRoute(Route route) {
-  const auto next = std::make_shared<const Route>(std::move(route));
+void Front::SetRoutes(Routes routes) {
   {
     const Lock lock(route_mutex_);
-    route_ = next;
+    for (auto& [partition, route] : routes) {
+      routes_[partition] = std::make_shared<const Route>(std::move(route));
+    }
   }
-  for (const auto& call : All()) call->Rerouted(*next);
+  for (const auto& call : All()) call->Rerouted();
+}
+
+void Front::SetRoute(PartitionId partition, Route route) {
+  Routes one;
+  one.emplace(partition, std::move(route));
+  SetRoutes(std::move(one));
+}
+
+void Front::ClearRoutes() {
+  Routes none;
+  for (PartitionId partition = 0; partition < outside_.partitions; ++partition) none[partition];
+  SetRoutes(std::move(none));
+}
+
+PartitionId Front::AnyPartition() {
+  const Lock lock(route_mutex_);
+  for (const auto least : {Route::Kind::kHere, Route::Kind::kThere}) {
+    for (size_t tries = 0; tries < routes_.size(); ++tries) {
+      any_ = static_cast<PartitionId>((any_ + 1u) % routes_.size());
+      const Route::Kind kind = routes_[any_]->kind;
+      if (kind == Route::Kind::kHere || kind == least) return any_;
+    }
+  }
+  return any_;
 }
 
 void Front::LoseInside() {

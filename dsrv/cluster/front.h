@@ -1,7 +1,7 @@
 // The front of a server that shares its store with others. Its port takes every call as bytes and
-// passes it on: to the services of this process while it owns the store's partition, else to the
-// server that does. So any server will do for a client, and the owner alone decides, and alone
-// guards. A call that comes from another front is not passed on again.
+// passes it on: to the services of this process while it owns the partition that the call is for,
+// else to the server that does. So any server will do for a client, and the owner alone decides, and
+// alone guards. A call that comes from another front is not passed on again.
 //
 // While nobody can be asked, calls wait: 2 s for an owner, 1 s for the way to it or for the lease.
 // What a call that was under way meets when its owner is lost depends on it: one that only reads is
@@ -14,6 +14,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,7 @@
 #include "dsrv/cluster/meter.h"
 #include "dsrv/cluster/lease_time.h"
 #include "fsm/base/mutex.h"
+#include "storage/store.h"
 
 namespace dfsmr {
 
@@ -46,12 +48,13 @@ struct Peer {
   std::atomic<int64_t> answered = LeaseTimeNow().count();
 };
 
-// Where calls go.
+// Where the calls for a partition go.
 struct Route {
   enum class Kind { kNobody, kHere, kThere };
   Kind kind = Kind::kNobody;
   std::shared_ptr<Peer> peer;                 // kThere
   std::shared_ptr<grpc::GenericStub> inside;  // kHere
+  friend bool operator==(const Route&, const Route&) = default;
 };
 
 class Passing;
@@ -61,6 +64,7 @@ class Front final : public grpc::CallbackGenericService {
   struct Outside {
     std::string self;    // this server's id
     std::string secret;  // of the store
+    uint16_t partitions = 1;
     // Whether the lease holds. Any thread.
     std::function<bool()> may_answer;
     // Whether the store has kept no commit of this server waiting for long. Any thread.
@@ -75,10 +79,15 @@ class Front final : public grpc::CallbackGenericService {
   explicit Front(Outside outside);
   ~Front() override;
 
-  // From now on calls go there. Those that are under way with another server than before are lost.
-  void SetRoute(Route route);
+  using Routes = std::map<PartitionId, Route>;
+  // From now on the calls for these partitions go there. Those that are under way with another server
+  // are lost.
+  void SetRoutes(Routes routes);
+  void SetRoute(PartitionId partition, Route route);
+  // From now on no call goes anywhere, whatever partition it is for.
+  void ClearRoutes();
   // What is under way in this process is lost, and will never be answered: it is answered here and
-  // now. Follows SetRoute.
+  // now. Follows ClearRoutes.
   void LoseInside();
   // Calls that come from clients from now on are refused: the server stops.
   void Close() { closed_ = true; }
@@ -93,10 +102,13 @@ class Front final : public grpc::CallbackGenericService {
 
   // For calls. ----------------------------------------------------------------------------------
 
-  std::shared_ptr<const Route> route() const {
+  std::shared_ptr<const Route> route(PartitionId partition) const {
     const Lock lock(route_mutex_);
-    return route_;
+    return routes_[partition];
   }
+  // A partition for what any will do for: each in turn of those that this process serves, else of
+  // those that somebody does.
+  PartitionId AnyPartition();
   const Outside& outside() const { return outside_; }
   ClusterMeter& meter() { return meter_; }
   bool closed() const { return closed_; }
@@ -117,7 +129,8 @@ class Front final : public grpc::CallbackGenericService {
   const Outside outside_;
   ClusterMeter meter_;
   mutable Mutex route_mutex_;
-  std::shared_ptr<const Route> route_ GUARDED(route_mutex_) = std::make_shared<const Route>();
+  std::vector<std::shared_ptr<const Route>> routes_ GUARDED(route_mutex_);  // by partition
+  PartitionId any_ GUARDED(route_mutex_) = 0;  // the last one that was given out
   std::atomic<bool> closed_ = false;
   std::atomic<bool> ending_ = false;
   Mutex mutex_;

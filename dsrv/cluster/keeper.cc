@@ -13,9 +13,15 @@ namespace {
 
 constexpr auto kTryAgain = std::chrono::milliseconds(200);  // after something that failed
 
-const PartRow* WholeOf(const Roster::Seen& seen) {
-  const auto part = std::ranges::find(seen.parts, kWhole, &PartRow::id);
-  return part == seen.parts.end() ? nullptr : &*part;
+// For people: where the calls of a partition go. Empty: to this server itself.
+std::string WayOf(const Route& route) {
+  if (route.kind == Route::Kind::kHere) return {};
+  if (route.kind == Route::Kind::kNobody) return "wait for an owner";
+  return "go to server " + route.peer->id + " at " + route.peer->address;
+}
+
+std::string Count(size_t partitions) {
+  return std::to_string(partitions) + (partitions == 1 ? " partition" : " partitions");
 }
 
 const ServerRow* Alive(const Roster::Seen& seen, const std::string& id) {
@@ -85,7 +91,7 @@ LeaseTime Keeper::Look() {
   if (!todo.drop.empty()) outside_.lost("another server has taken the partition");
   MeetPeers(*seen);
   const bool done = Act(todo, *seen);
-  SetRoute(*seen);
+  SetRoutes(*seen);
   if (todo.bury.empty() && todo.take.empty()) return todo.wait;
   return done ? LeaseTime::zero() : LeaseTime(kTryAgain);
 }
@@ -117,10 +123,8 @@ bool Keeper::Take(const PartRow& part) {
   mine.held = **held;
   mine.owner = self_.id;
   member_.Took(part.id, mine.held.epoch);
-  epoch_ = mine.held.epoch;
-  took_ = LeaseTimeNow();
+  mine_[part.id] = {mine.held.epoch, LeaseTimeNow()};
   front_.meter().Took(!part.owner.empty() && part.owner != self_.id);
-  inside_.reset();
   spdlog::info("this server takes partition {}, under epoch {}", part.id, mine.held.epoch);
   outside_.took(mine);
   return true;
@@ -134,8 +138,8 @@ bool Keeper::Act(const Member::Todo& todo, const Roster::Seen& seen) {
   if (todo.raise && roster_.Raise(*todo.raise)) {
     spdlog::info("rows may be of level {} from now on: all servers know it", *todo.raise);
   }
-  give_to_ = todo.give ? todo.give->second : "";
-  if (todo.give && !member_.leaving() && Alive(seen, give_to_)) outside_.give(give_to_);
+  gift_ = todo.give;
+  if (gift_ && !member_.leaving() && Alive(seen, gift_->second)) outside_.give(*gift_);
   return done;
 }
 
@@ -171,29 +175,36 @@ void Keeper::MeetPeers(const Roster::Seen& seen) {
   sight_ = std::move(sight);
 }
 
-void Keeper::SetRoute(const Roster::Seen& seen) {
-  const PartRow* const part = WholeOf(seen);
-  Route route;
-  std::string name;
-  if (part && part->owner == self_.id) {
-    if (inside_ && epoch_ == part->held.epoch) {
-      route = {.kind = Route::Kind::kHere, .inside = inside_};
-      name = "here";
-    }
-  } else if (part && peers_.contains(part->owner)) {
-    route = {.kind = Route::Kind::kThere, .peer = peers_[part->owner]};
-    name = part->owner;
+Route Keeper::RouteOf(const PartRow& part) {
+  if (part.owner != self_.id) {
+    const auto peer = peers_.find(part.owner);
+    if (peer == peers_.end()) return {};
+    return {.kind = Route::Kind::kThere, .peer = peer->second};
   }
-  if (name == routed_ && route.peer == routed_to_) return;
-  routed_to_ = route.peer;
-  if (name == std::exchange(routed_, name)) {
-    // The same server, dialled anew.
-  } else if (route.kind == Route::Kind::kThere) {
-    spdlog::info("calls go to server {} at {}", route.peer->id, route.peer->address);
-  } else if (route.kind == Route::Kind::kNobody) {
-    spdlog::info("calls wait for an owner");
+  const auto mine = mine_.find(part.id);
+  if (mine == mine_.end() || !mine->second.inside || mine->second.epoch != part.held.epoch) {
+    return {};
   }
-  front_.SetRoute(std::move(route));
+  return {.kind = Route::Kind::kHere, .inside = mine->second.inside};
+}
+
+void Keeper::SetRoutes(const Roster::Seen& seen) {
+  Front::Routes changed;
+  std::map<std::string, size_t> told;  // what is to be logged, and of how many partitions
+  for (const PartRow& part : seen.parts) {
+    Route route = RouteOf(part);
+    Route& before = routed_[part.id];
+    if (route == before) continue;
+    const std::string text = WayOf(route);
+    if (text != WayOf(before)) ++told[text];  // else it is the same server, dialled anew
+    before = route;
+    changed.emplace(part.id, std::move(route));
+  }
+  for (const auto& [text, count] : told) {
+    if (text.empty()) continue;
+    spdlog::info("calls{} {}", seen.parts.size() == 1 ? "" : " for " + Count(count), text);
+  }
+  if (!changed.empty()) front_.SetRoutes(std::move(changed));
 }
 
 // That there is something to see.
@@ -224,35 +235,38 @@ bool Keeper::Ask(std::function<void()> what, std::chrono::steady_clock::time_poi
   return future.wait_until(until) == std::future_status::ready;
 }
 
-void Keeper::Serves(std::shared_ptr<grpc::GenericStub> inside) {
+void Keeper::Serves(PartitionId partition, std::shared_ptr<grpc::GenericStub> inside) {
   const Lock lock(mutex_);
-  asked_.push_back([this, inside = std::move(inside)] {
-    front_.meter().Serves(LeaseTimeNow() - took_);
-    inside_ = inside;
+  asked_.push_back([this, partition, inside = std::move(inside)] {
+    const auto mine = mine_.find(partition);
+    if (mine == mine_.end()) return;
+    front_.meter().Serves(LeaseTimeNow() - mine->second.took);
+    mine->second.inside = inside;
   });
   changed_.NotifyAll();
 }
 
-bool Keeper::Give(const std::string& to) {
+bool Keeper::Give(const Gift& gift) {
   auto given = std::make_shared<std::atomic<bool>>(false);
   const bool asked = Ask(
-      [this, to, given] {
-        if (!epoch_) return;
-        inside_.reset();
-        const auto gave = roster_.Give(kWhole, *epoch_, self_.id, to);
-        member_.Dropped(kWhole);
-        epoch_.reset();
+      [this, gift, given] {
+        const auto& [partition, to] = gift;
+        const auto mine = mine_.find(partition);
+        if (mine == mine_.end()) return;
+        const auto gave = roster_.Give(partition, mine->second.epoch, self_.id, to);
+        member_.Dropped(partition);
+        mine_.erase(mine);
         *given = gave && *gave;
-        if (*given) spdlog::info("the partition is given to server {}", to);
+        if (*given) spdlog::info("partition {} is given to server {}", partition, to);
         Tell();
       },
       std::chrono::steady_clock::now() + std::chrono::seconds(5));
   return asked && *given;
 }
 
-std::string Keeper::Leave(std::chrono::steady_clock::time_point until) {
+std::optional<Keeper::Gift> Keeper::Leave(std::chrono::steady_clock::time_point until) {
   struct Seen {
-    std::string to;
+    std::optional<Gift> gift;
     bool others = false;
   };
   while (true) {
@@ -262,13 +276,14 @@ std::string Keeper::Leave(std::chrono::steady_clock::time_point until) {
           member_.Leave();
           Look();  // so that the row says it
           Look();  // what all compute of such a row
-          seen->others = epoch_ && !peers_.empty();
-          if (peers_.contains(give_to_) && peers_[give_to_]->answers) seen->to = give_to_;
+          seen->others = !mine_.empty() && !peers_.empty();
+          const auto peer = gift_ ? peers_.find(gift_->second) : peers_.end();
+          if (peer != peers_.end() && peer->second->answers) seen->gift = gift_;
         },
         until);
-    if (!asked || !seen->to.empty() || !seen->others) return seen->to;
+    if (!asked || seen->gift || !seen->others) return seen->gift;
     // Others are there, and have not been reached yet, or not by each other.
-    if (std::chrono::steady_clock::now() + kTryAgain > until) return "";
+    if (std::chrono::steady_clock::now() + kTryAgain > until) return std::nullopt;
     std::this_thread::sleep_for(kTryAgain);
   }
 }

@@ -1,5 +1,6 @@
 // Keeps this server's lease, and does what its member tells: buries, takes, and has the front pass
-// calls on to the owner. One thread of its own does all that; it alone uses the roster.
+// calls on to the owners of the partitions. One thread of its own does all that; it alone uses the
+// roster.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -12,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "dsrv/cluster/front.h"
@@ -21,11 +23,11 @@
 
 namespace dfsmr {
 
-// A store has one partition for now.
-inline constexpr PartitionId kWhole = 0;
-
 class Keeper {
  public:
+  // A partition, and the server that is to have it.
+  using Gift = std::pair<PartitionId, std::string>;
+
   // All are called by the keeper's thread, and must not block: as long as they do, the lease is not
   // renewed.
   struct Outside {
@@ -34,8 +36,8 @@ class Keeper {
     std::function<void(const PartRow& part)> took;
     // What it had is another server's, or will be: nothing of it may be told any more.
     std::function<void(const std::string& why)> lost;
-    // It should give the partition to that server, and then calls Gave.
-    std::function<void(const std::string& to)> give;
+    // It should give the partition to that server, by Give.
+    std::function<void(const Gift& gift)> give;
     // Nothing can be done any more: the process ends.
     std::function<void(const std::string& why)> end;
     // What the store's clock shows. The server's follows it.
@@ -66,14 +68,14 @@ class Keeper {
   bool MayAnswer() const { return LeaseTimeNow().count() < answers_until_.load(); }
   // Another server has reached this one; `look`: there is something to see.
   void Pinged(bool look);
-  // Calls go to `inside` from now on, if the partition is still this server's.
-  void Serves(std::shared_ptr<grpc::GenericStub> inside);
-  // What it served is closed, all commits have returned: the partition is given to `to`, or to
-  // nobody, and the others are told. False: it was lost before.
-  bool Give(const std::string& to);
-  // This server gives away what it has, and takes nothing. Returns to whom the partition is to go;
-  // nobody when it does not own it, or when nobody can have it by `until`.
-  std::string Leave(std::chrono::steady_clock::time_point until);
+  // The partition's calls go to `inside` from now on, if it is still this server's.
+  void Serves(PartitionId partition, std::shared_ptr<grpc::GenericStub> inside);
+  // What was served of the partition is closed, all commits have returned: it is that server's from
+  // now on, and the others are told. False: it was lost before.
+  bool Give(const Gift& gift);
+  // This server gives away what it has, and takes nothing. Returns what is to be given next; nullopt
+  // when it owns nothing, or when nobody can have it by `until`.
+  std::optional<Gift> Leave(std::chrono::steady_clock::time_point until);
   // It is gone: its row says so, the others are told, and the thread ends.
   void Quit();
   // What it has seen last; null: nothing yet.
@@ -91,7 +93,8 @@ class Keeper {
   void NoteVain(const std::string& what, const Error* why);
   std::shared_ptr<Peer> Meet(const ServerRow& row);
   void MeetPeers(const Roster::Seen& seen);
-  void SetRoute(const Roster::Seen& seen);
+  Route RouteOf(const PartRow& part);
+  void SetRoutes(const Roster::Seen& seen);
   void Tell();
 
   Roster& roster_;
@@ -100,12 +103,15 @@ class Keeper {
   const Outside outside_;
   Member member_;  // of the thread, as all up to the mutex
   std::map<std::string, std::shared_ptr<Peer>> peers_;
-  LeaseTime took_{};                              // when
-  std::optional<Epoch> epoch_;                 // under which it owns the partition
-  std::shared_ptr<grpc::GenericStub> inside_;  // null: it does not serve it
-  std::string routed_;                         // the route as it was set last
-  std::shared_ptr<Peer> routed_to_;
-  std::string give_to_;
+  // A partition that this server owns.
+  struct Mine {
+    Epoch epoch = 0;
+    LeaseTime took{};                                 // when
+    std::shared_ptr<grpc::GenericStub> inside = {};  // null: it does not serve it
+  };
+  std::map<PartitionId, Mine> mine_;
+  std::map<PartitionId, Route> routed_;  // as it was set last, where there is somebody
+  std::optional<Gift> gift_;             // what is to be given next
   bool gone_ = false;
   bool failing_ = false;  // renewals are, as last logged
   std::string vain_;      // what could not be done, as last logged

@@ -4,6 +4,7 @@
 #include <google/protobuf/descriptor.pb.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "dsrv/access/door_key.h"
 #include "dsrv/cluster/metadata.h"
@@ -96,7 +97,9 @@ void Passing::Begin() {
   }
   if (front_.closed() && !from_front_) return Finish(Stops());
   Read();
-  if (facts_.many_requests) Ask(LeaseTimeNow());
+  if (!facts_.many_requests) return;
+  FindPartition();
+  Ask(LeaseTimeNow());
 }
 
 bool Passing::Identify() {
@@ -118,7 +121,28 @@ bool Passing::Identify() {
   origin_.method = method_;
   if (proof.empty()) return true;
   from_front_ = true;
-  return Proven(front_.outside().secret, proof, &origin_);
+  origin_.partition = ValueOf(metadata, kForPartition);
+  return Proven(front_.outside().secret, proof, &origin_) && IdentifyPartition();
+}
+
+// The front that it comes from knows for which partition it is.
+bool Passing::IdentifyPartition() {
+  if (origin_.partition.empty()) return true;
+  const char* const end = origin_.partition.data() + origin_.partition.size();
+  const Lock lock(mutex_);
+  const auto read = std::from_chars(origin_.partition.data(), end, partition_);
+  return read.ec == std::errc() && read.ptr == end && partition_ < front_.outside().partitions;
+}
+
+// By its first message, if it has one.
+void Passing::FindPartition() {
+  const uint16_t partitions = front_.outside().partitions;
+  if (partitions == 1 || from_front_) return;
+  grpc::Slice request;
+  if (first_ && !first_->DumpToSingleSlice(&request).ok()) return;
+  const std::string_view bytes(reinterpret_cast<const char*>(request.begin()), request.size());
+  const Destination to = DestinationOf(ReachOf(method_), bytes, partitions);
+  partition_ = to.kind == Destination::Kind::kAnyOne ? front_.AnyPartition() : to.partition;
 }
 
 // The client's side. -------------------------------------------------------------------------
@@ -146,6 +170,7 @@ void Passing::OnReadDone(bool ok) {
   incoming_.Clear();
   if (facts_.many_requests) return WriteOn();
   asked_all_ = true;
+  FindPartition();
   Ask(LeaseTimeNow());
 }
 
@@ -174,7 +199,7 @@ void Passing::OnCancel() {
 void Passing::Ask(LeaseTime now) {
   if (end_ || finished_) return;
   if (cancelled_) return Finish(grpc::Status::CANCELLED);
-  const auto route = front_.route();
+  const auto route = RouteNow();
   if (from_front_ &&
       (route->kind != Route::Kind::kHere || origin_.receiver != front_.outside().self)) {
     context_->AddTrailingMetadata(kNotMine, "1");
@@ -191,7 +216,7 @@ void Passing::Ask(LeaseTime now) {
   asking_ = false;
   Send(*route);
   // The front may have gone over its calls for another route just before this one was sent.
-  Compare(*front_.route());
+  Compare();
 }
 
 // Nothing: the way is free. Without a reason: it is not, but may yet be.
@@ -234,12 +259,15 @@ void Passing::Describe(grpc::ClientContext* context, const Route& route) {
   add(door::kName, origin_.door);
   add(door::kRequestId, origin_.request_id);
   add(door::kPage, page_ ? "1" : "");
+  const std::string partition = partition_ == kHome ? "" : std::to_string(partition_);
+  add(kForPartition, partition);
   if (route.kind == Route::Kind::kHere) {
     add(door::kKey, door::Key());
   } else {
     PassedOn passed = origin_;
     passed.sender = front_.outside().self;
     passed.receiver = route.peer->id;
+    passed.partition = partition;
     add(kPassedOn, Prove(front_.outside().secret, passed));
   }
   if (context_->deadline() != std::chrono::system_clock::time_point::max()) {
@@ -348,7 +376,7 @@ void Passing::TakeEnd(Try* from, const grpc::Status& status) {
 bool Passing::Closed(const Try& from, const grpc::Status& status) {
   return from.route().kind == Route::Kind::kHere && !told_ &&
          status.error_code() == grpc::StatusCode::UNAVAILABLE &&
-         front_.route()->kind != Route::Kind::kHere;
+         RouteNow()->kind != Route::Kind::kHere;
 }
 
 // The owner's word has its mark; without it, it is gRPC that says that the connection is gone.
@@ -481,14 +509,15 @@ bool Passing::Tick(LeaseTime now) {
   return dying && now < give_up_;
 }
 
-void Passing::Rerouted(const Route& route) {
+void Passing::Rerouted() {
   const Lock lock(mutex_);
-  Compare(route);
+  Compare();
 }
 
-void Passing::Compare(const Route& route) {
+void Passing::Compare() {
   if (!try_ || try_->route().kind != Route::Kind::kThere) return;
-  if (route.kind == Route::Kind::kThere && route.peer->id == try_->route().peer->id) return;
+  const auto route = RouteNow();
+  if (route->kind == Route::Kind::kThere && route->peer->id == try_->route().peer->id) return;
   if (try_->lost) return;
   try_->lost = true;
   give_up_ = LeaseTimeNow() + kLastWord;

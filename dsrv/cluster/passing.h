@@ -11,6 +11,7 @@
 
 #include "dsrv/cluster/front.h"
 #include "dsrv/cluster/proof.h"
+#include "dsrv/cluster/reach.h"
 #include "fsm/base/mutex.h"
 #include "fsm/base/reason.h"
 
@@ -43,8 +44,8 @@ class Passing final : public grpc::ServerGenericBidiReactor,
 
   // Goes on with what waits. False: nothing waits any more.
   bool Tick(LeaseTime now);
-  // The front has another route: whom is asked is perhaps not the owner any more.
-  void Rerouted(const Route& route);
+  // The front has other routes: whom is asked is perhaps not the owner any more.
+  void Rerouted();
   void LoseInside();
   void End();
   // Whether it is with the services of this process; with `single`: and takes one request.
@@ -64,6 +65,11 @@ class Passing final : public grpc::ServerGenericBidiReactor,
 
   // False: it claims to come from another front, and does not.
   bool Identify();
+  bool IdentifyPartition();
+  void FindPartition() REQUIRES(mutex_);
+  std::shared_ptr<const Route> RouteNow() const REQUIRES(mutex_) {
+    return front_.route(partition_);
+  }
   void Read() REQUIRES(mutex_);
   void Ask(LeaseTime now) REQUIRES(mutex_);
   std::optional<NoAnswer> Patience(const Route& route, LeaseTime now) REQUIRES(mutex_);
@@ -81,7 +87,7 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   bool Closed(const Try& from, const grpc::Status& status) REQUIRES(mutex_);
   static bool OwnerLost(const Try& from, const grpc::Status& status);
   void AskAgain() REQUIRES(mutex_);
-  void Compare(const Route& route) REQUIRES(mutex_);
+  void Compare() REQUIRES(mutex_);
 
   bool MayTell() REQUIRES(mutex_);
   void Tell() REQUIRES(mutex_);
@@ -102,6 +108,7 @@ class Passing final : public grpc::ServerGenericBidiReactor,
 
   Mutex mutex_;
   std::shared_ptr<Passing> self_;
+  PartitionId partition_ GUARDED(mutex_) = kHome;  // that it is for, once it waits for a route
 
   // The client's side.
   grpc::ByteBuffer incoming_;

@@ -13,6 +13,8 @@ std::string MacOf(std::string_view secret, const PassedOn& call) {
                                   &call.certificate, &call.door, &call.request_id}) {
     text += std::to_string(part->size()) + ":" + *part;
   }
+  // Servers of before know of one partition only.
+  if (!call.partition.empty()) text += "partition:" + call.partition;
   return ToHex(Hmac(secret, text));
 }
 

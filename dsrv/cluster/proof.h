@@ -14,12 +14,17 @@ struct PassedOn {
   std::string sender;    // servers' ids
   std::string receiver;  // made anew at each start: what was meant for another is not for this one
   std::string method;
+  std::string partition = {};  // that it is for; empty: home
   // Who calls, as the sender was told.
   std::string peer;
   std::string certificate;
   std::string door;
   std::string request_id;
 };
+
+// The metadata with the number of the partition that a call is for, where that is not home: between
+// fronts, and from a front to the services of its process.
+inline constexpr const char* kForPartition = "dfsmr-partition";
 
 // The metadata that holds sender, receiver and code.
 inline constexpr std::string_view kPassedOn = "dfsmr-peer";

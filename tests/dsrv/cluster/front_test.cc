@@ -1,9 +1,22 @@
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/access/door_key.h"
 #include "dsrv/cluster/proof.h"
+
+#include <set>
+
 #include "tests/dsrv/cluster/servers.h"
 
 using namespace dfsmr;
+
+namespace {
+
+std::string PartitionTold(Server& server) {
+  const auto told = server.echo.Metadata();
+  const auto found = told.find(kForPartition);
+  return found == told.end() ? std::string() : found->second;
+}
+
+}  // namespace
 
 TEST_CASE("the front knows what its methods do") {
   (void)v1::Instance::descriptor();
@@ -26,8 +39,80 @@ TEST_CASE("a proof is of one call from one server to another") {
   CHECK(!Proven("secret", value, &told));
   told.peer = "ipv4:1";
   CHECK(!Proven("secret", "c b" + value.substr(3), &told));
+  told.partition = "7";
+  CHECK(!Proven("secret", value, &told));
+  CHECK(Proven("secret", Prove("secret", told), &told));
+  told.partition = "8";
+  CHECK(!Proven("secret", value, &told));
+  told.partition = "";
   CHECK(!Proven("secret", "a b", &told));
   CHECK(!Proven("secret", "", &told));
+}
+
+TEST_CASE("each call goes to the owner of the partition that it is for") {
+  Server a("a", 4);
+  Server b("b", 4);
+  for (PartitionId partition = 0; partition < 2; ++partition) {
+    a.Owns(partition);
+    b.Owner(a, partition);
+  }
+  for (PartitionId partition = 2; partition < 4; ++partition) {
+    b.Owns(partition);
+    a.Owner(b, partition);
+  }
+  for (PartitionId partition = 0; partition < 4; ++partition) {
+    Server& owner = partition < 2 ? a : b;
+    const std::string request = StartIn(partition, 4);
+    for (Server* asked : {&a, &b}) {
+      const int before = owner.echo.Calls();
+      CHECK(asked->Call(kChange, request).reply == request);
+      CHECK(owner.echo.Calls() == before + 1);
+      CHECK(PartitionTold(owner) == (partition == 0 ? "" : std::to_string(partition)));
+    }
+  }
+  CHECK(a.echo.Calls() == 4);
+  CHECK(b.echo.Calls() == 4);
+}
+
+TEST_CASE("a client does not say for which partition its call is") {
+  Server a("a", 2);
+  a.Owns(0);
+  a.Owns(1);
+  const auto outcome = a.Call(kChange, StartIn(0, 2), {{kForPartition, "1"}});
+  CHECK(outcome.status.ok());
+  CHECK(PartitionTold(a) == "");
+}
+
+TEST_CASE("what any partition will do for goes to those of the server asked, in turn") {
+  Server a("a", 4);
+  Server b("b", 4);
+  b.Owns(1);
+  const std::string request = v1::StartRequest().SerializeAsString();
+  a.Owner(b, 1);
+  CHECK(a.Call(kChange, request).status.ok());  // it serves none
+  CHECK(b.echo.Calls() == 1);
+  a.Owns(2);
+  a.Owns(3);
+  std::multiset<std::string> told;
+  for (int i = 0; i < 4; ++i) {
+    CHECK(a.Call(kChange, request).status.ok());
+    told.insert(PartitionTold(a));
+  }
+  CHECK(told == std::multiset<std::string>{"2", "2", "3", "3"});
+  CHECK(b.echo.Calls() == 1);
+}
+
+TEST_CASE("who is asked for a partition that is another one's says so, and the owner is asked") {
+  Server a("a", 4);
+  Server b("b", 4);
+  a.Owns(1);
+  b.Owner(a, 2);
+  const std::string request = StartIn(2, 4);
+  auto waits = b.Begin(kChange, request);
+  CHECK(waits.wait_for(milliseconds(100)) == std::future_status::timeout);
+  b.Owns(2);
+  CHECK(waits.get().reply == request);
+  CHECK(a.echo.Calls() == 0);
 }
 
 TEST_CASE("an owner's own services get the call, and are told who calls") {
@@ -116,10 +201,9 @@ TEST_CASE("without an owner a call waits, and ends after two seconds") {
 
 TEST_CASE("an owner that cannot be reached is told after a second") {
   Server b("b");
-  b.front.SetRoute({.kind = Route::Kind::kThere,
-                    .peer = std::make_shared<Peer>(
-                        "a", "127.0.0.1:1",
-                        grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials()))});
+  auto channel = grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials());
+  b.front.SetRoute(0, {.kind = Route::Kind::kThere,
+                       .peer = std::make_shared<Peer>("a", "127.0.0.1:1", std::move(channel))});
   const auto outcome = b.Call(kChange, "hello");
   CHECK(outcome.reason == "PEER_UNREACHABLE");
   CHECK(outcome.status.error_code() == grpc::StatusCode::UNAVAILABLE);

@@ -10,8 +10,8 @@ namespace {
 // A server that keeps a lease, and serves as soon as it owns the partition.
 struct Kept {
   explicit Kept(MemoryRoster& its_roster, const std::string& id,
-                std::function<std::string(const std::string&)> where = {})
-      : roster(its_roster), server(id) {
+                std::function<std::string(const std::string&)> where = {}, uint16_t partitions = 1)
+      : roster(its_roster), server(id, partitions) {
     ServerRow row{.id = id, .address = server.Address()};
     CHECK(roster.Join(row, {}));
     Keeper::Outside outside{.dial =
@@ -22,10 +22,13 @@ struct Kept {
                             .took =
                                 [this](const PartRow& part) {
                                   epoch = part.held.epoch;
-                                  keeper->Serves(server.inside);
+                                  keeper->Serves(part.id, server.inside);
                                 },
                             .lost = [this](const std::string& why) { lost = why; },
-                            .give = [](const std::string&) {},
+                            .give =
+                                [this, partitions](const Keeper::Gift& gift) {
+                                  if (partitions > 1) Give(gift);
+                                },
                             .end = [](const std::string&) {},
                             .time = [](Timestamp) {},
                             .alive = [this](bool is) { alive = is; },
@@ -36,8 +39,23 @@ struct Kept {
     keeper->Start();
   }
   ~Kept() {
+    std::vector<std::future<void>> under_way;
+    {
+      const Lock lock(mutex);
+      ends = true;
+      under_way.swap(gifts);
+    }
+    under_way.clear();
     server.Stop();  // it asks the keeper
     keeper.reset();
+  }
+  void Give(const Keeper::Gift& gift) {
+    const Lock lock(mutex);
+    if (ends) return;
+    gifts.push_back(std::async(std::launch::async, [this, gift] {
+      server.front.SetRoute(gift.first, {});
+      keeper->Give(gift);
+    }));
   }
 
   MemoryRoster& roster;
@@ -46,6 +64,9 @@ struct Kept {
   std::string lost;
   std::atomic<bool> alive = false;
   std::unique_ptr<Keeper> keeper;
+  Mutex mutex;
+  bool ends GUARDED(mutex) = false;
+  std::vector<std::future<void>> gifts GUARDED(mutex);
 };
 
 std::chrono::steady_clock::time_point Soon() {
@@ -89,11 +110,12 @@ TEST_CASE("a server that leaves gives the partition away, and no call fails") {
     }
     return failed;
   });
-  const std::string to = a.keeper->Leave(Soon());  // when b was seen to answer
-  CHECK(to == "b");
+  const auto gift = a.keeper->Leave(Soon());  // when b was seen to answer
+  REQUIRE(gift);
+  CHECK(*gift == Keeper::Gift{0, "b"});
   a.server.Nobody();
   CHECK(a.server.front.AwaitInside(Soon()));
-  CHECK(a.keeper->Give(to));
+  CHECK(a.keeper->Give(*gift));
   const auto begin = std::chrono::steady_clock::now();
   CHECK(a.server.Call(kChange, "hello").reply == "hello");  // by way of b
   CHECK(std::chrono::steady_clock::now() - begin < seconds(2));
@@ -101,7 +123,7 @@ TEST_CASE("a server that leaves gives the partition away, and no call fails") {
   CHECK(crowd.get() == 0);
   CHECK(b.epoch == 3);
   CHECK(a.server.echo.Calls() > 0);
-  CHECK(!a.keeper->Give("b"));
+  CHECK(!a.keeper->Give(*gift));
 }
 
 TEST_CASE("what a server that ended had is another one's at once") {
@@ -141,6 +163,46 @@ TEST_CASE("a server that does not answer is dialled anew") {
   }
   CHECK(outcome.reply == "hello");
   CHECK(dialled >= 2);
+}
+
+namespace {
+
+std::map<std::string, int> Shares(MemoryRoster& roster) {
+  std::map<std::string, int> shares;
+  for (const PartRow& part : roster.Renew("", false, false)->parts) ++shares[part.owner];
+  return shares;
+}
+
+}  // namespace
+
+TEST_CASE("servers share several partitions, and each call finds the owner of its own") {
+  constexpr uint16_t kPartitions = 4;
+  MemoryRoster roster;
+  CHECK(roster.Open(kPartitions));
+  Kept a(roster, "a", {}, kPartitions);
+  for (PartitionId partition = 0; partition < kPartitions; ++partition) {
+    CHECK(a.server.Call(kChange, StartIn(partition, kPartitions)).status.ok());
+  }
+  Kept b(roster, "b", {}, kPartitions);
+  // What moves holds calls up, and fails none.
+  int failed = 0;
+  const auto until = Soon();
+  while (Shares(roster)["b"] < 2 && std::chrono::steady_clock::now() < until) {
+    for (PartitionId partition = 0; partition < kPartitions; ++partition) {
+      Kept& asked = partition % 2 == 0 ? a : b;
+      if (!asked.server.Call(kChange, StartIn(partition, kPartitions)).status.ok()) ++failed;
+    }
+  }
+  CHECK(failed == 0);
+  CHECK(Shares(roster) == std::map<std::string, int>{{"a", 2}, {"b", 2}});
+  for (PartitionId partition = 0; partition < kPartitions; ++partition) {
+    for (Kept* asked : {&a, &b}) {
+      CHECK(asked->server.Call(kChange, StartIn(partition, kPartitions)).status.ok());
+    }
+  }
+  CHECK(b.server.echo.Calls() > 0);
+  CHECK(a.lost.empty());
+  CHECK(b.lost.empty());
 }
 
 namespace {

@@ -14,8 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "dfsmr/v1/runner.pb.h"
 #include "dsrv/cluster/front.h"
 #include "dsrv/cluster/passing.h"
+#include "storage/place.h"
 
 namespace dfsmr {
 
@@ -25,6 +27,16 @@ using std::chrono::seconds;
 inline const char* const kRead = "/dfsmr.v1.RunnerService/GetInstance";
 inline const char* const kChange = "/dfsmr.v1.RunnerService/Start";
 inline const char* const kStream = "/dfsmr.v1.RunnerService/Work";
+
+// The start of an instance that lives in this partition, of so many.
+inline std::string StartIn(PartitionId partition, uint16_t partitions) {
+  v1::StartRequest start;
+  start.set_machine("m");
+  for (int i = 0; start.id().empty() || PartitionOf("", start.id(), partitions) != partition; ++i) {
+    start.set_id("i" + std::to_string(i));
+  }
+  return start.SerializeAsString();
+}
 
 inline grpc::ByteBuffer Bytes(const std::string& text) {
   const grpc::Slice slice(text);
@@ -144,10 +156,11 @@ struct Outcome {
 
 // A server: its front on a port, and its services inside.
 struct Server {
-  explicit Server(const std::string& its_id)
+  explicit Server(const std::string& its_id, uint16_t partitions = 1)
       : id(its_id),
         front({.self = its_id,
                .secret = "secret",
+               .partitions = partitions,
                .may_answer = [this] { return may_answer(); },
                .commits = [this] { return commits.load(); },
                .pinged = [this](bool look) { pinged(look); },
@@ -173,9 +186,11 @@ struct Server {
     services.reset();
   }
   std::string Address() const { return "127.0.0.1:" + std::to_string(port); }
-  void Owns() { front.SetRoute({.kind = Route::Kind::kHere, .inside = inside}); }
-  void Nobody() { front.SetRoute({}); }
-  void Owner(const Server& other) {
+  void Owns(PartitionId partition = 0) {
+    front.SetRoute(partition, {.kind = Route::Kind::kHere, .inside = inside});
+  }
+  void Nobody() { front.ClearRoutes(); }
+  void Owner(const Server& other, PartitionId partition = 0) {
     auto peer = std::make_shared<Peer>(
         other.id, other.Address(),
         grpc::CreateCustomChannel(other.Address(), grpc::InsecureChannelCredentials(), {}));
@@ -184,7 +199,7 @@ struct Server {
     Ping(front, peer, false,
          [&reached](bool answers, const std::string&) { reached.set_value(answers); });
     CHECK(reached.get_future().get());
-    front.SetRoute({.kind = Route::Kind::kThere, .peer = peer});
+    front.SetRoute(partition, {.kind = Route::Kind::kThere, .peer = peer});
   }
   // A unary call of a client.
   Outcome Call(const std::string& method, const std::string& request,

@@ -1,0 +1,205 @@
+// Batches over several partitions.
+#include "dsrv/cluster/batches.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fsm/base/limits.h"
+#include "storage/place.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr uint16_t kPartitions = 4;
+constexpr PartitionId kAny = 3;
+
+v1::StartBatchRequest StartsOf(const std::vector<std::string>& ids) {
+  v1::StartBatchRequest batch;
+  for (const std::string& id : ids) {
+    batch.add_starts()->set_id(id);
+    batch.mutable_starts(batch.starts_size() - 1)->set_namespace_("ns");
+  }
+  return batch;
+}
+
+std::vector<std::string> Ids(int count) {
+  std::vector<std::string> ids;
+  for (int i = 0; i < count; ++i) ids.push_back("i" + std::to_string(i));
+  return ids;
+}
+
+v1::Error ErrorOf(const std::string& reason) {
+  v1::Error error;
+  error.set_code(14);
+  error.set_reason(reason);
+  return error;
+}
+
+// Each start is answered by its id.
+std::vector<PartReply<v1::StartBatchResponse>> Answer(
+    const BatchParts<v1::StartBatchRequest>& parts) {
+  std::vector<PartReply<v1::StartBatchResponse>> replies;
+  for (const auto& part : parts) {
+    v1::StartBatchResponse reply;
+    for (const auto& start : part.request.starts()) {
+      reply.add_results()->mutable_started()->mutable_instance()->set_id(start.id());
+    }
+    replies.push_back({std::move(reply)});
+  }
+  return replies;
+}
+
+TEST_CASE("each start goes where its instance lives, once, and those of a partition in order") {
+  const std::vector<std::string> ids = Ids(50);
+  const auto parts = Split(StartsOf(ids), kPartitions, kAny);
+  CHECK(parts.size() == kPartitions);
+  std::map<int, std::string> seen;
+  for (const auto& part : parts) {
+    CHECK(std::ranges::is_sorted(part.items));
+    REQUIRE(part.items.size() == static_cast<size_t>(part.request.starts_size()));
+    for (size_t i = 0; i < part.items.size(); ++i) {
+      const v1::StartRequest& start = part.request.starts(static_cast<int>(i));
+      CHECK(PartitionOf("ns", start.id(), kPartitions) == part.partition);
+      seen[part.items[i]] = start.id();
+    }
+  }
+  REQUIRE(seen.size() == ids.size());
+  for (const auto& [place, id] : seen) CHECK(ids[static_cast<size_t>(place)] == id);
+}
+
+TEST_CASE("results come in the order of the batch") {
+  const std::vector<std::string> ids = Ids(50);
+  const auto parts = Split(StartsOf(ids), kPartitions, kAny);
+  v1::StartBatchResponse joined;
+  CHECK_FALSE(Join(parts, Answer(parts), &joined));
+  REQUIRE(joined.results_size() == 50);
+  for (int i = 0; i < 50; ++i) {
+    CHECK(joined.results(i).started().instance().id() == ids[static_cast<size_t>(i)]);
+  }
+}
+
+TEST_CASE("items of a partition that does not answer have its error, the others are done") {
+  const std::vector<std::string> ids = Ids(20);
+  const auto parts = Split(StartsOf(ids), kPartitions, kAny);
+  auto replies = Answer(parts);
+  replies[1] = {std::nullopt, ErrorOf("NO_OWNER")};
+  replies[2].reply->mutable_results()->RemoveLast();
+  const int missing = parts[2].items.back();
+  v1::StartBatchResponse joined;
+  CHECK_FALSE(Join(parts, std::move(replies), &joined));
+  REQUIRE(joined.results_size() == 20);
+  for (int i = 0; i < 20; ++i) {
+    const bool away = std::ranges::find(parts[1].items, i) != parts[1].items.end();
+    const v1::StartResult& result = joined.results(i);
+    CHECK(result.has_started() == (!away && i != missing));
+    CHECK(result.error().reason() == (away ? "NO_OWNER" : ""));
+    if (i == missing) CHECK(result.error().code() == 13);
+  }
+}
+
+TEST_CASE("a batch that nobody answers fails") {
+  const auto parts = Split(StartsOf(Ids(20)), kPartitions, kAny);
+  std::vector<PartReply<v1::StartBatchResponse>> replies(parts.size(),
+                                                         {std::nullopt, ErrorOf("NO_OWNER")});
+  replies[1].error = ErrorOf("OTHER");
+  v1::StartBatchResponse joined;
+  const auto failure = Join(parts, std::move(replies), &joined);
+  REQUIRE(failure);
+  CHECK(failure->reason() == "NO_OWNER");
+  CHECK(joined.results_size() == 0);
+}
+
+TEST_CASE("starts without ids go together") {
+  const auto parts = Split(StartsOf({"", "", ""}), kPartitions, kAny);
+  REQUIRE(parts.size() == 1);
+  CHECK(parts.front().partition == kAny);
+  CHECK(parts.front().items == std::vector<int>{0, 1, 2});
+}
+
+TEST_CASE("what is refused as a whole is not split") {
+  for (const int count : {0, static_cast<int>(limits::kBatchItems) + 1}) {
+    const auto starts = Split(StartsOf(Ids(count)), kPartitions, kAny);
+    REQUIRE(starts.size() == 1);
+    CHECK(starts.front().partition == 0);
+    CHECK(starts.front().request.starts_size() == count);
+    v1::ExtendRequest extends;
+    for (int i = 0; i < count; ++i) extends.add_items()->set_instance("i" + std::to_string(i));
+    const auto parts = Split(std::move(extends), kPartitions);
+    REQUIRE(parts.size() == 1);
+    CHECK(parts.front().request.items_size() == count);
+  }
+}
+
+TEST_CASE("reports go with what is started besides, and what has no id with the first of them") {
+  v1::ReportRequest batch;
+  std::vector<PartitionId> of_reports;
+  for (int i = 0; i < 12; ++i) {
+    v1::TransitionRequest& report = *batch.add_transitions();
+    report.set_instance("i" + std::to_string(i));
+    of_reports.push_back(PartitionOf("", report.instance(), kPartitions));
+  }
+  batch.mutable_next()->set_max_tasks(3);
+  batch.add_starts();
+  batch.add_starts()->set_id("hello");
+  batch.mutable_starts(1)->set_namespace_("acme");
+  const auto parts = Split(std::move(batch), kPartitions, kAny);
+  std::vector<PartReply<v1::ReportResponse>> replies;
+  for (const auto& part : parts) {
+    CHECK_FALSE(part.request.has_next());
+    v1::ReportResponse reply;
+    for (const auto& report : part.request.transitions()) {
+      CHECK(PartitionOf("", report.instance(), kPartitions) == part.partition);
+      reply.add_results()->mutable_accepted()->set_instance(report.instance());
+    }
+    for (const auto& start : part.request.starts()) {
+      const PartitionId to = start.id().empty() ? of_reports.front()
+                                                : PartitionOf("acme", start.id(), kPartitions);
+      CHECK(to == part.partition);
+      reply.add_started()->mutable_started()->mutable_instance()->set_id(start.id() + "!");
+    }
+    replies.push_back({std::move(reply)});
+  }
+  v1::ReportResponse joined;
+  CHECK_FALSE(Join(parts, std::move(replies), &joined));
+  REQUIRE(joined.results_size() == 12);
+  for (int i = 0; i < 12; ++i) {
+    CHECK(joined.results(i).accepted().instance() == "i" + std::to_string(i));
+  }
+  REQUIRE(joined.started_size() == 2);
+  CHECK(joined.started(0).started().instance().id() == "!");
+  CHECK(joined.started(1).started().instance().id() == "hello!");
+}
+
+TEST_CASE("extends of one instance keep their order, in their namespace") {
+  v1::ExtendRequest batch;
+  batch.set_namespace_("acme");
+  for (int i = 0; i < 30; ++i) {
+    v1::ExtendRequest::Item& item = *batch.add_items();
+    item.set_instance("i" + std::to_string(i % 5));
+    item.set_claim(std::to_string(i));
+  }
+  const auto parts = Split(std::move(batch), kPartitions);
+  std::vector<PartReply<v1::ExtendResponse>> replies;
+  for (const auto& part : parts) {
+    CHECK(part.request.namespace_() == "acme");
+    v1::ExtendResponse reply;
+    int last = -1;
+    for (const auto& item : part.request.items()) {
+      CHECK(PartitionOf("acme", item.instance(), kPartitions) == part.partition);
+      CHECK(std::stoi(item.claim()) > last);
+      last = std::stoi(item.claim());
+      reply.add_items()->mutable_deadline()->set_seconds(last);
+    }
+    replies.push_back({std::move(reply)});
+  }
+  v1::ExtendResponse joined;
+  CHECK_FALSE(Join(parts, std::move(replies), &joined));
+  REQUIRE(joined.items_size() == 30);
+  for (int i = 0; i < 30; ++i) CHECK(joined.items(i).deadline().seconds() == i);
+}
+
+}  // namespace
+}  // namespace dfsmr

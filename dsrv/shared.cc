@@ -396,6 +396,10 @@ bool SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
       },
       acceptor_.get());
   if (!server_) return false;
+  grpc::ChannelArguments unlimited;
+  unlimited.SetMaxReceiveMessageSize(-1);
+  unlimited.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestTrailers);
+  front_->SetOwn(std::make_shared<grpc::GenericStub>(server_->InProcessChannel(unlimited)));
   // From here on: the services inside have it, and the front passes it on to them.
   if (flags_.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   SetServing(*server_, false);

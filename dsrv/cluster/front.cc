@@ -4,6 +4,7 @@
 
 #include "dsrv/cluster/passing.h"
 #include "dsrv/cluster/proof.h"
+#include "dsrv/cluster/scatter.h"
 
 namespace dfsmr {
 namespace {
@@ -50,6 +51,11 @@ Front::~Front() {
 }
 
 grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServerContext* context) {
+  if (Scatter::Wants(*this, *context)) {
+    auto call = std::make_shared<Scatter>(*this, context);
+    call->Begin();
+    return call.get();
+  }
   if (context->method() != kPingMethod) {
     auto call = std::make_shared<Passing>(*this, context);
     call->Begin();
@@ -83,6 +89,11 @@ void Front::SetRoute(PartitionId partition, Route route) {
   Routes one;
   one.emplace(partition, std::move(route));
   SetRoutes(std::move(one));
+}
+
+void Front::SetOwn(std::shared_ptr<grpc::GenericStub> own) {
+  const Lock lock(route_mutex_);
+  own_ = std::move(own);
 }
 
 void Front::ClearRoutes() {

@@ -84,6 +84,9 @@ class Front final : public grpc::CallbackGenericService {
   // are lost.
   void SetRoutes(Routes routes);
   void SetRoute(PartitionId partition, Route route);
+  // By which way calls of several partitions ask this front for each of them. Before the first call,
+  // where there are several.
+  void SetOwn(std::shared_ptr<grpc::GenericStub> own);
   // From now on no call goes anywhere, whatever partition it is for.
   void ClearRoutes();
   // What is under way in this process is lost, and will never be answered: it is answered here and
@@ -109,6 +112,11 @@ class Front final : public grpc::CallbackGenericService {
   // A partition for what any will do for: each in turn of those that this process serves, else of
   // those that somebody does.
   PartitionId AnyPartition();
+  // The way to this front itself, within the process.
+  std::shared_ptr<grpc::GenericStub> own() const {
+    const Lock lock(route_mutex_);
+    return own_;
+  }
   const Outside& outside() const { return outside_; }
   ClusterMeter& meter() { return meter_; }
   bool closed() const { return closed_; }
@@ -131,6 +139,7 @@ class Front final : public grpc::CallbackGenericService {
   mutable Mutex route_mutex_;
   std::vector<std::shared_ptr<const Route>> routes_ GUARDED(route_mutex_);  // by partition
   PartitionId any_ GUARDED(route_mutex_) = 0;  // the last one that was given out
+  std::shared_ptr<grpc::GenericStub> own_ GUARDED(route_mutex_);
   std::atomic<bool> closed_ = false;
   std::atomic<bool> ending_ = false;
   Mutex mutex_;

@@ -119,13 +119,13 @@ bool Passing::Identify() {
     }
   }
   origin_.method = method_;
-  if (proof.empty()) return true;
-  from_front_ = true;
-  origin_.partition = ValueOf(metadata, kForPartition);
-  return Proven(front_.outside().secret, proof, &origin_) && IdentifyPartition();
+  if (by_door || !proof.empty()) origin_.partition = ValueOf(metadata, kForPartition);
+  from_front_ = !proof.empty();
+  const bool proven = !from_front_ || Proven(front_.outside().secret, proof, &origin_);
+  return proven && IdentifyPartition();
 }
 
-// The front that it comes from knows for which partition it is.
+// The front that it comes from, or who has scattered it, knows for which partition it is.
 bool Passing::IdentifyPartition() {
   if (origin_.partition.empty()) return true;
   const char* const end = origin_.partition.data() + origin_.partition.size();
@@ -137,7 +137,7 @@ bool Passing::IdentifyPartition() {
 // By its first message, if it has one.
 void Passing::FindPartition() {
   const uint16_t partitions = front_.outside().partitions;
-  if (partitions == 1 || from_front_) return;
+  if (partitions == 1 || from_front_ || !origin_.partition.empty()) return;
   grpc::Slice request;
   if (first_ && !first_->DumpToSingleSlice(&request).ok()) return;
   const std::string_view bytes(reinterpret_cast<const char*>(request.begin()), request.size());

@@ -198,10 +198,13 @@ void Member::Level(const Roster::Seen& seen, LeaseTime now, Todo* todo) {
 
 void Member::Share(const Roster::Seen& seen, LeaseTime now, Todo* todo) const {
   const auto plan = Plan(seen.servers, seen.parts);
-  const auto own = plan.find(id_);
+  const auto found = plan.find(id_);
+  std::vector<PartitionId> own;
+  if (found != plan.end()) own = found->second;
+  std::ranges::sort(own);
   for (const PartRow& part : seen.parts) {
     const bool held = held_.contains(part.id);
-    const bool planned = own != plan.end() && std::ranges::count(own->second, part.id) != 0;
+    const bool planned = std::ranges::binary_search(own, part.id);
     const bool given = part.owner == id_;
     if (!held && !leaving_ &&
         /*mutant cluster-given-not-taken*/

@@ -142,7 +142,8 @@ void Passing::FindPartition() {
   if (first_ && !first_->DumpToSingleSlice(&request).ok()) return;
   const std::string_view bytes(reinterpret_cast<const char*>(request.begin()), request.size());
   const Destination to = DestinationOf(ReachOf(method_), bytes, partitions);
-  partition_ = to.kind == Destination::Kind::kAnyOne ? front_.AnyPartition() : to.partition;
+  any_partition_ = to.kind == Destination::Kind::kAnyOne;
+  partition_ = any_partition_ ? front_.AnyPartition() : to.partition;
 }
 
 // The client's side. -------------------------------------------------------------------------
@@ -199,6 +200,10 @@ void Passing::OnCancel() {
 void Passing::Ask(LeaseTime now) {
   if (end_ || finished_) return;
   if (cancelled_) return Finish(grpc::Status::CANCELLED);
+  // Nothing was sent yet, or nothing done.
+  if (any_partition_ && RouteNow()->kind == Route::Kind::kNobody) {
+    partition_ = front_.AnyPartition();
+  }
   const auto route = RouteNow();
   if (from_front_ &&
       (route->kind != Route::Kind::kHere || origin_.receiver != front_.outside().self)) {

@@ -109,6 +109,7 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   Mutex mutex_;
   std::shared_ptr<Passing> self_;
   PartitionId partition_ GUARDED(mutex_) = kHome;  // that it is for, once it waits for a route
+  bool any_partition_ GUARDED(mutex_) = false;     // any other would do
 
   // The client's side.
   grpc::ByteBuffer incoming_;

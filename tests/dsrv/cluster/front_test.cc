@@ -102,6 +102,18 @@ TEST_CASE("what any partition will do for goes to those of the server asked, in 
   CHECK(b.echo.Calls() == 1);
 }
 
+TEST_CASE("what any partition will do for waits for the first that has an owner") {
+  Server a("a", 4);
+  const std::string request = v1::StartRequest().SerializeAsString();
+  auto waits = a.Begin(kChange, request);
+  CHECK(waits.wait_for(milliseconds(100)) == std::future_status::timeout);
+  a.Owns(3);
+  const Outcome outcome = waits.get();
+  CHECK(outcome.status.ok());
+  CHECK(outcome.took < seconds(2));
+  CHECK(PartitionTold(a) == "3");
+}
+
 TEST_CASE("who is asked for a partition that is another one's says so, and the owner is asked") {
   Server a("a", 4);
   Server b("b", 4);

@@ -1,7 +1,7 @@
 // The front of a server that shares its store with others. Its port takes every call as bytes and
 // passes it on: to the services of this process while it owns the partition that the call is for,
-// else to the server that does. So any server will do for a client, and the owner alone decides, and
-// alone guards. A call that comes from another front is not passed on again.
+// else to the server that does. So any server will do for a client, and the owner alone decides,
+// and alone guards. A call that comes from another front is not passed on again.
 //
 // While nobody can be asked, calls wait: 2 s for an owner, 1 s for the way to it or for the lease.
 // What a call that was under way meets when its owner is lost depends on it: one that only reads is
@@ -80,12 +80,12 @@ class Front final : public grpc::CallbackGenericService {
   ~Front() override;
 
   using Routes = std::map<PartitionId, Route>;
-  // From now on the calls for these partitions go there. Those that are under way with another server
-  // are lost.
+  // From now on the calls for these partitions go there. Those that are under way with another
+  // server are lost.
   void SetRoutes(Routes routes);
   void SetRoute(PartitionId partition, Route route);
-  // By which way calls of several partitions ask this front for each of them. Before the first call,
-  // where there are several.
+  // By which way calls of several partitions ask this front for each of them. Before the first
+  // call, where there are several.
   void SetOwn(std::shared_ptr<grpc::GenericStub> own);
   // From now on no call goes anywhere, whatever partition it is for.
   void ClearRoutes();

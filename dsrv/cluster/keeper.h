@@ -73,8 +73,8 @@ class Keeper {
   // What was served of the partition is closed, all commits have returned: it is that server's from
   // now on, and the others are told. False: it was lost before.
   bool Give(const Gift& gift);
-  // This server gives away what it has, and takes nothing. Returns what is to be given next; nullopt
-  // when it owns nothing, or when nobody can have it by `until`.
+  // This server gives away what it has, and takes nothing. Returns what is to be given next;
+  // nullopt when it owns nothing, or when nobody can have it by `until`.
   std::optional<Gift> Leave(std::chrono::steady_clock::time_point until);
   // It is gone: its row says so, the others are told, and the thread ends.
   void Quit();

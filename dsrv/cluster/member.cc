@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dsrv/cluster/reach.h"
+
 namespace dfsmr {
 namespace {
 
@@ -14,7 +16,6 @@ constexpr LeaseTime kLeap = seconds(1);     // by which the store's clock may be
 constexpr LeaseTime kSettled = seconds(2);  // from a change of members until partitions move
 constexpr LeaseTime kPingCounts = seconds(10);
 constexpr LeaseTime kLevelWaits = seconds(60);  // so that what was replaced may come back
-constexpr PartitionId kHome = 0;             // whose owner raises the level
 constexpr LeaseTime kSoonest = milliseconds(20);  // between two looks
 
 const ServerRow* Find(const std::vector<ServerRow>& servers, const std::string& id) {

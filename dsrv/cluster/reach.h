@@ -34,8 +34,8 @@ inline MethodReach ReachOf(const std::string& path) {
   return NamedReachOf(path).value_or(MethodReach());
 }
 
-// The text of the field with this number in a message as it is on the wire: the last one; empty when
-// there is none. nullopt: it is no message.
+// The text of the field with this number in a message as it is on the wire: the last one; empty
+// when there is none. nullopt: it is no message.
 std::optional<std::string_view> TextOfField(std::string_view message, uint32_t number);
 
 // Where a call goes.

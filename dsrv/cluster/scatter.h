@@ -37,7 +37,7 @@ std::unique_ptr<PartedBatch> MakeBatch(const std::string& method, const std::str
 class Scatter final : public grpc::ServerGenericBidiReactor,
                       public std::enable_shared_from_this<Scatter> {
  public:
-  // Whether a call is to be scattered: it comes from a client, and the store has several partitions.
+  // Whether a call is to be scattered: it comes from a client, and there are several partitions.
   static bool Wants(const Front& front, const grpc::GenericCallbackServerContext& context);
 
   Scatter(Front& front, grpc::GenericCallbackServerContext* context)

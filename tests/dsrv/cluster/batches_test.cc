@@ -13,8 +13,8 @@
 namespace dfsmr {
 namespace {
 
-constexpr uint16_t kPartitions = 4;
-constexpr PartitionId kAny = 3;
+constexpr uint16_t kFour = 4;
+constexpr PartitionId kDrawn = 3;
 
 v1::StartBatchRequest StartsOf(const std::vector<std::string>& ids) {
   v1::StartBatchRequest batch;
@@ -39,7 +39,7 @@ v1::Error ErrorOf(const std::string& reason) {
 }
 
 // Each start is answered by its id.
-std::vector<PartReply<v1::StartBatchResponse>> Answer(
+std::vector<PartReply<v1::StartBatchResponse>> AnswerEach(
     const BatchParts<v1::StartBatchRequest>& parts) {
   std::vector<PartReply<v1::StartBatchResponse>> replies;
   for (const auto& part : parts) {
@@ -54,15 +54,15 @@ std::vector<PartReply<v1::StartBatchResponse>> Answer(
 
 TEST_CASE("each start goes where its instance lives, once, and those of a partition in order") {
   const std::vector<std::string> ids = Ids(50);
-  const auto parts = Split(StartsOf(ids), kPartitions, kAny);
-  CHECK(parts.size() == kPartitions);
+  const auto parts = Split(StartsOf(ids), kFour, kDrawn);
+  CHECK(parts.size() == kFour);
   std::map<int, std::string> seen;
   for (const auto& part : parts) {
     CHECK(std::ranges::is_sorted(part.items));
     REQUIRE(part.items.size() == static_cast<size_t>(part.request.starts_size()));
     for (size_t i = 0; i < part.items.size(); ++i) {
       const v1::StartRequest& start = part.request.starts(static_cast<int>(i));
-      CHECK(PartitionOf("ns", start.id(), kPartitions) == part.partition);
+      CHECK(PartitionOf("ns", start.id(), kFour) == part.partition);
       seen[part.items[i]] = start.id();
     }
   }
@@ -72,9 +72,9 @@ TEST_CASE("each start goes where its instance lives, once, and those of a partit
 
 TEST_CASE("results come in the order of the batch") {
   const std::vector<std::string> ids = Ids(50);
-  const auto parts = Split(StartsOf(ids), kPartitions, kAny);
+  const auto parts = Split(StartsOf(ids), kFour, kDrawn);
   v1::StartBatchResponse joined;
-  CHECK_FALSE(Join(parts, Answer(parts), &joined));
+  CHECK_FALSE(Join(parts, AnswerEach(parts), &joined));
   REQUIRE(joined.results_size() == 50);
   for (int i = 0; i < 50; ++i) {
     CHECK(joined.results(i).started().instance().id() == ids[static_cast<size_t>(i)]);
@@ -83,8 +83,8 @@ TEST_CASE("results come in the order of the batch") {
 
 TEST_CASE("items of a partition that does not answer have its error, the others are done") {
   const std::vector<std::string> ids = Ids(20);
-  const auto parts = Split(StartsOf(ids), kPartitions, kAny);
-  auto replies = Answer(parts);
+  const auto parts = Split(StartsOf(ids), kFour, kDrawn);
+  auto replies = AnswerEach(parts);
   replies[1] = {std::nullopt, ErrorOf("NO_OWNER")};
   replies[2].reply->mutable_results()->RemoveLast();
   const int missing = parts[2].items.back();
@@ -101,7 +101,7 @@ TEST_CASE("items of a partition that does not answer have its error, the others 
 }
 
 TEST_CASE("a batch that nobody answers fails") {
-  const auto parts = Split(StartsOf(Ids(20)), kPartitions, kAny);
+  const auto parts = Split(StartsOf(Ids(20)), kFour, kDrawn);
   std::vector<PartReply<v1::StartBatchResponse>> replies(parts.size(),
                                                          {std::nullopt, ErrorOf("NO_OWNER")});
   replies[1].error = ErrorOf("OTHER");
@@ -113,21 +113,21 @@ TEST_CASE("a batch that nobody answers fails") {
 }
 
 TEST_CASE("starts without ids go together") {
-  const auto parts = Split(StartsOf({"", "", ""}), kPartitions, kAny);
+  const auto parts = Split(StartsOf({"", "", ""}), kFour, kDrawn);
   REQUIRE(parts.size() == 1);
-  CHECK(parts.front().partition == kAny);
+  CHECK(parts.front().partition == kDrawn);
   CHECK(parts.front().items == std::vector<int>{0, 1, 2});
 }
 
 TEST_CASE("what is refused as a whole is not split") {
   for (const int count : {0, static_cast<int>(limits::kBatchItems) + 1}) {
-    const auto starts = Split(StartsOf(Ids(count)), kPartitions, kAny);
+    const auto starts = Split(StartsOf(Ids(count)), kFour, kDrawn);
     REQUIRE(starts.size() == 1);
     CHECK(starts.front().partition == 0);
     CHECK(starts.front().request.starts_size() == count);
     v1::ExtendRequest extends;
     for (int i = 0; i < count; ++i) extends.add_items()->set_instance("i" + std::to_string(i));
-    const auto parts = Split(std::move(extends), kPartitions);
+    const auto parts = Split(std::move(extends), kFour);
     REQUIRE(parts.size() == 1);
     CHECK(parts.front().request.items_size() == count);
   }
@@ -139,24 +139,24 @@ TEST_CASE("reports go with what is started besides, and what has no id with the 
   for (int i = 0; i < 12; ++i) {
     v1::TransitionRequest& report = *batch.add_transitions();
     report.set_instance("i" + std::to_string(i));
-    of_reports.push_back(PartitionOf("", report.instance(), kPartitions));
+    of_reports.push_back(PartitionOf("", report.instance(), kFour));
   }
   batch.mutable_next()->set_max_tasks(3);
   batch.add_starts();
   batch.add_starts()->set_id("hello");
   batch.mutable_starts(1)->set_namespace_("acme");
-  const auto parts = Split(std::move(batch), kPartitions, kAny);
+  const auto parts = Split(std::move(batch), kFour, kDrawn);
   std::vector<PartReply<v1::ReportResponse>> replies;
   for (const auto& part : parts) {
     CHECK_FALSE(part.request.has_next());
     v1::ReportResponse reply;
     for (const auto& report : part.request.transitions()) {
-      CHECK(PartitionOf("", report.instance(), kPartitions) == part.partition);
+      CHECK(PartitionOf("", report.instance(), kFour) == part.partition);
       reply.add_results()->mutable_accepted()->set_instance(report.instance());
     }
     for (const auto& start : part.request.starts()) {
       const PartitionId to = start.id().empty() ? of_reports.front()
-                                                : PartitionOf("acme", start.id(), kPartitions);
+                                                : PartitionOf("acme", start.id(), kFour);
       CHECK(to == part.partition);
       reply.add_started()->mutable_started()->mutable_instance()->set_id(start.id() + "!");
     }
@@ -181,14 +181,14 @@ TEST_CASE("extends of one instance keep their order, in their namespace") {
     item.set_instance("i" + std::to_string(i % 5));
     item.set_claim(std::to_string(i));
   }
-  const auto parts = Split(std::move(batch), kPartitions);
+  const auto parts = Split(std::move(batch), kFour);
   std::vector<PartReply<v1::ExtendResponse>> replies;
   for (const auto& part : parts) {
     CHECK(part.request.namespace_() == "acme");
     v1::ExtendResponse reply;
     int last = -1;
     for (const auto& item : part.request.items()) {
-      CHECK(PartitionOf("acme", item.instance(), kPartitions) == part.partition);
+      CHECK(PartitionOf("acme", item.instance(), kFour) == part.partition);
       CHECK(std::stoi(item.claim()) > last);
       last = std::stoi(item.claim());
       reply.add_items()->mutable_deadline()->set_seconds(last);

@@ -11,55 +11,55 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kAny = 1'000'000;  // bytes
+constexpr size_t kAnyBytes = 1'000'000;  // bytes
 
-ListPart PartOf(const std::vector<std::string>& places, const std::string& last = "") {
+ListPart Known(const std::vector<std::string>& places, const std::string& last = "") {
   ListPart part{.last = last};
   for (const std::string& place : places) part.items.push_back({place, 1});
   return part;
 }
 
-std::string Text(const std::vector<ListPart>& parts, const MergedPage& page) {
+std::string PageText(const std::vector<ListPart>& parts, const MergedPage& page) {
   std::string text;
   for (const auto& one : page.items) text += parts[one.part].items[one.item].place;
   return text + "|" + page.last;
 }
 
 TEST_CASE("lists that are known whole are one list, page by page") {
-  const std::vector<ListPart> parts{PartOf({"a", "d", "e"}), PartOf({}), PartOf({"b", "c", "f"})};
-  CHECK(Text(parts, Merge(parts, 10, kAny)) == "abcdef|");
-  CHECK(Merge(parts, 10, kAny).lacks.empty());
-  CHECK(Text(parts, Merge(parts, 4, kAny)) == "abcd|d");
-  CHECK(Text(parts, Merge(parts, 6, kAny)) == "abcdef|");
-  CHECK(Text({}, Merge({}, 4, kAny)) == "|");
+  const std::vector<ListPart> parts{Known({"a", "d", "e"}), Known({}), Known({"b", "c", "f"})};
+  CHECK(PageText(parts, Merge(parts, 10, kAnyBytes)) == "abcdef|");
+  CHECK(Merge(parts, 10, kAnyBytes).lacks.empty());
+  CHECK(PageText(parts, Merge(parts, 4, kAnyBytes)) == "abcd|d");
+  CHECK(PageText(parts, Merge(parts, 6, kAnyBytes)) == "abcdef|");
+  CHECK(PageText({}, Merge({}, 4, kAnyBytes)) == "|");
 }
 
 TEST_CASE("nothing is shown beyond the place up to which all is known") {
-  const std::vector<ListPart> parts{PartOf({"a", "d", "e"}), PartOf({"b"}, "c"),
-                                    PartOf({"c1", "f"}, "g")};
-  const MergedPage page = Merge(parts, 10, kAny);
-  CHECK(Text(parts, page) == "ab|c");
+  const std::vector<ListPart> parts{Known({"a", "d", "e"}), Known({"b"}, "c"),
+                                    Known({"c1", "f"}, "g")};
+  const MergedPage page = Merge(parts, 10, kAnyBytes);
+  CHECK(PageText(parts, page) == "ab|c");
   CHECK(page.lacks == std::vector<size_t>{1});
-  CHECK(Text(parts, Merge(parts, 2, kAny)) == "ab|c");
-  CHECK(Merge(parts, 2, kAny).lacks.empty());
-  CHECK(Text(parts, Merge(parts, 1, kAny)) == "a|a");
+  CHECK(PageText(parts, Merge(parts, 2, kAnyBytes)) == "ab|c");
+  CHECK(Merge(parts, 2, kAnyBytes).lacks.empty());
+  CHECK(PageText(parts, Merge(parts, 1, kAnyBytes)) == "a|a");
 }
 
 TEST_CASE("a page that one partition has nothing for may be empty, and goes on behind that") {
-  const std::vector<ListPart> parts{PartOf({"x"}), PartOf({}, "k"), PartOf({}, "k")};
-  const MergedPage page = Merge(parts, 10, kAny);
-  CHECK(Text(parts, page) == "|k");
+  const std::vector<ListPart> parts{Known({"x"}), Known({}, "k"), Known({}, "k")};
+  const MergedPage page = Merge(parts, 10, kAnyBytes);
+  CHECK(PageText(parts, page) == "|k");
   CHECK(page.lacks == std::vector<size_t>{1, 2});
 }
 
 TEST_CASE("a page holds no more bytes than it may, and at least one item") {
-  std::vector<ListPart> parts{PartOf({"a", "c"}), PartOf({"b"})};
+  std::vector<ListPart> parts{Known({"a", "c"}), Known({"b"})};
   for (ListPart& part : parts) {
     for (ListPart::Item& item : part.items) item.bytes = 10;
   }
-  CHECK(Text(parts, Merge(parts, 10, 25)) == "ab|b");
-  CHECK(Text(parts, Merge(parts, 10, 5)) == "a|a");
-  CHECK(Text(parts, Merge(parts, 10, 30)) == "abc|");
+  CHECK(PageText(parts, Merge(parts, 10, 25)) == "ab|b");
+  CHECK(PageText(parts, Merge(parts, 10, 5)) == "a|a");
+  CHECK(PageText(parts, Merge(parts, 10, 30)) == "abc|");
 }
 
 // Lists of partitions that end their pages where they like.
@@ -108,13 +108,13 @@ TEST_CASE("whoever walks through the pages sees everything once, and in order") 
       const size_t limit = 1 + lists.Below(20);
       std::vector<ListPart> known(lists.parts.size());
       for (size_t part = 0; part < known.size(); ++part) lists.Extend(part, after, &known[part]);
-      MergedPage page = Merge(known, limit, kAny);
+      MergedPage page = Merge(known, limit, kAnyBytes);
       // Sometimes it is content with a page that is not full.
       for (int tries = 0; !page.lacks.empty() && tries < 50 && lists.Below(10) != 0; ++tries) {
         for (const size_t part : page.lacks) {
           lists.Extend(part, known[part].last, &known[part]);
         }
-        page = Merge(known, limit, kAny);
+        page = Merge(known, limit, kAnyBytes);
       }
       CHECK(page.items.size() <= limit);
       for (const auto& one : page.items) seen.push_back(known[one.part].items[one.item].place);

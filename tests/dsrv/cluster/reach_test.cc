@@ -22,11 +22,11 @@ namespace {
 
 using Kind = Destination::Kind;
 
-constexpr uint16_t kPartitions = 16;
+constexpr uint16_t kSixteen = 16;
 
 template <typename Request>
 Destination GoesTo(const std::string& method, const Request& request,
-                   uint16_t partitions = kPartitions) {
+                   uint16_t partitions = kSixteen) {
   return DestinationOf(ReachOf("/dfsmr.v1." + method), request.SerializeAsString(), partitions);
 }
 
@@ -92,7 +92,7 @@ TEST_CASE("what is of one instance goes where that lives") {
   ::TransitionRequest original;
   original.set_instance("hello");
   CHECK(DestinationOf(ReachOf("/DistributedFSMRunner/Transition"), original.SerializeAsString(),
-                      kPartitions) == Destination{Kind::kOne, 9});
+                      kSixteen) == Destination{Kind::kOne, 9});
 }
 
 TEST_CASE("lists go to all partitions, unless one has all that they ask for") {
@@ -149,7 +149,7 @@ TEST_CASE("what is no message has no fields, and is left to the services to refu
     const std::string_view head = std::string_view(bytes).substr(0, size);
     if (v1::StartRequest().ParseFromArray(head.data(), static_cast<int>(size))) continue;
     CHECK_FALSE(TextOfField(head, 4));
-    CHECK(DestinationOf(ReachOf("/dfsmr.v1.RunnerService/Start"), head, kPartitions) ==
+    CHECK(DestinationOf(ReachOf("/dfsmr.v1.RunnerService/Start"), head, kSixteen) ==
           Destination{});
   }
   CHECK_FALSE(TextOfField(std::string_view("\x00", 1), 4));

@@ -14,7 +14,7 @@ using namespace dfsmr;
 
 namespace {
 
-constexpr uint16_t kPartitions = 4;
+constexpr uint16_t kInAll = 4;
 constexpr const char* kBatch = "/dfsmr.v1.RunnerService/StartBatch";
 constexpr const char* kExtend = "/dfsmr.v1.RunnerService/Extend";
 
@@ -79,7 +79,7 @@ class Starter final : public grpc::CallbackGenericService {
     seen_.bearer = told["authorization"];
     v1::StartBatchResponse reply;
     for (const v1::StartRequest& start : request.starts()) {
-      const auto lives = PartitionOf(start.namespace_(), start.id(), kPartitions);
+      const auto lives = PartitionOf(start.namespace_(), start.id(), kInAll);
       if (!start.id().empty() && std::to_string(lives) != partition) ++seen_.misplaced;
       if (start.machine() == "refused") return std::nullopt;
       reply.add_results()->mutable_started()->mutable_instance()->set_id(start.id());
@@ -93,7 +93,7 @@ class Starter final : public grpc::CallbackGenericService {
 
 // A server with such services inside.
 struct Sharing {
-  explicit Sharing(const std::string& id) : server(id, kPartitions) {
+  explicit Sharing(const std::string& id) : server(id, kInAll) {
     grpc::ServerBuilder builder;
     builder.RegisterCallbackGenericService(&starter);
     services = builder.BuildAndStart();
@@ -175,12 +175,12 @@ TEST_CASE("what one partition refuses is refused item by item") {
   auto batch = BatchOf(40);
   int refused = -1;
   for (int i = 0; i < 40 && refused < 0; ++i) {
-    if (PartitionOf("", batch.starts(i).id(), kPartitions) == 2) refused = i;
+    if (PartitionOf("", batch.starts(i).id(), kInAll) == 2) refused = i;
   }
   batch.mutable_starts(refused)->set_machine("refused");
   const auto reply = Joined(two.a.server.Call(kBatch, batch.SerializeAsString()));
   for (int i = 0; i < 40; ++i) {
-    const bool there = PartitionOf("", "i" + std::to_string(i), kPartitions) == 2;
+    const bool there = PartitionOf("", "i" + std::to_string(i), kInAll) == 2;
     CHECK(reply.results(i).has_started() == !there);
     CHECK(reply.results(i).error().reason() == (there ? "DISK_FULL" : ""));
     CHECK(reply.results(i).error().code() == (there ? 8 : 0));
@@ -201,7 +201,7 @@ TEST_CASE("items of a partition without owner say so, when the others are done")
   two.a.server.front.SetRoute(3, {});
   const auto reply = Joined(two.a.server.Call(kBatch, BatchOf(40).SerializeAsString()));
   for (int i = 0; i < 40; ++i) {
-    const bool nobody = PartitionOf("", "i" + std::to_string(i), kPartitions) == 3;
+    const bool nobody = PartitionOf("", "i" + std::to_string(i), kInAll) == 3;
     CHECK(reply.results(i).has_started() == !nobody);
     CHECK(reply.results(i).error().reason() == (nobody ? "NO_OWNER" : ""));
   }

@@ -17,7 +17,7 @@ bool IsHere(std::string_view id) { return PartitionOf("ns", id, kPartitions) == 
 
 World Here() { return World({.partition = kPartition, .partitions = kPartitions}); }
 
-constexpr std::string_view kPlans = R"(
+constexpr std::string_view kOwnPlans = R"(
 plan: c
 flow: [{step: a, action: x}]
 ---
@@ -38,14 +38,14 @@ std::string Named(const std::string& name, bool here, int n = 0) {
 }
 
 // All that is ready is done.
-void Work(World& world) {
+void WorkOff(World& world) {
   for (const Task& task : world.Ready()) REQUIRE(world.Report(task, "ok"));
   world.Drain();
 }
 
 TEST_CASE("what is started without an id lives where its engine is, and says so") {
   World world = Here();
-  world.Define(kPlans);
+  world.Define(kOwnPlans);
   std::set<std::string> ids;
   std::string last;
   for (int i = 0; i < 100; ++i) {
@@ -67,10 +67,10 @@ TEST_CASE("what is started without an id lives where its engine is, and says so"
 
 TEST_CASE("what a hook starts lives where the instance does") {
   World world = Here();
-  world.Define(kPlans);
+  world.Define(kOwnPlans);
   const std::string id = Named("run", true);
   world.Start("hooked", id);
-  Work(world);
+  WorkOff(world);
   CHECK(world.Must(id).state == InstanceState::kStopped);
   const std::vector<Task> cheers = world.Ready();
   REQUIRE(cheers.size() == 1);
@@ -80,7 +80,7 @@ TEST_CASE("what a hook starts lives where the instance does") {
 
 TEST_CASE("a child that a worker names must live with its parent, and the refusal names an id") {
   World world = Here();
-  world.Define(kPlans);
+  world.Define(kOwnPlans);
   const std::string parent = Named("run", true);
   world.Start("p", parent);
   const std::string near = Named("child", true);
@@ -96,7 +96,7 @@ TEST_CASE("a child that a worker names must live with its parent, and the refusa
   CHECK(world.Must(parent + "/w/0").parent == parent);
   CHECK(world.Must(near).parent == parent);
   CHECK_FALSE(world.Get(far));
-  Work(world);
+  WorkOff(world);
   const Instance held = world.Must(parent);
   CHECK(held.state == InstanceState::kPaused);
   CHECK(held.tokens[0].error.find(far) != std::string::npos);

@@ -109,10 +109,9 @@ Served::Served(Options options, Opened opened)
       embedded_(opened.embedded),
       name_(std::move(opened.name)),
       room_of_store_(std::move(opened.room)),
-      waits_(std::move(opened.waits)),
-      give_up_(std::move(opened.give_up)),
-      use_(std::move(opened.use)),
       life_(opened.life & UINT32_MAX),  // enough to tell two lives apart
+      partition_(opened.partition),
+      partitions_(opened.partitions),
       find_zone_([this](std::string_view name) { return zones_.Find(name); }),
       logs_(LogOptions(flags_, options_.clock, embedded_), std::move(opened.logs)),
       disk_(flags_.data, Reserve(flags_)),
@@ -157,7 +156,9 @@ Result<Ok> Served::OpenTrails() {
 Result<Ok> Served::OpenEngine() {
   auto engine = Engine::Open(
       *store_,
-      {.retention = flags_.retention,
+      {.partition = partition_,
+       .partitions = partitions_,
+       .retention = flags_.retention,
        .cached_instances = flags_.cached_instances,
        .virtual_clock = flags_.virtual_clock.has_value(),
        .metrics_series = flags_.http.metrics_series,
@@ -288,7 +289,6 @@ void Served::Stop() {
   for (const auto& [reason, count] : refusals_.Counts()) {
     spdlog::info("refused in all: {} {}", reason, count);
   }
-  const Lock lock(store_mutex_);
   store_.reset();
 }
 

@@ -1,6 +1,6 @@
-// All that decides and answers for one store: its engine and the loop that drives it, the feed, who
-// may call, and the services. Where a server shares its store with others, it has one only while it
-// owns the store's partition.
+// All that decides and answers for one partition of a store: its engine and the loop that drives it,
+// the feed, who may call, and the services. A server that is alone has one; where servers share the
+// store, each has one for each partition that it owns.
 #pragma once
 
 #include <atomic>
@@ -26,6 +26,7 @@
 #include "fsm/base/mutex.h"
 #include "fsm/machine/machine.h"
 #include "storage/log_table.h"
+#include "storage/place.h"
 #include "storage/zones/zones.h"
 
 namespace dfsmr {
@@ -35,13 +36,6 @@ using Services = std::vector<std::unique_ptr<grpc::Service>>;
 // Definitions in the store were accepted once; they are compiled again when it is opened.
 Result<Machine> CompileStored(std::string_view source);
 
-// Of a store in a database.
-struct StoreUse {
-  uint64_t fenced = 0;  // commits that were refused: another server owns the partition
-  uint64_t idle = 0;    // connections
-  uint64_t busy = 0;
-};
-
 class Served {
  public:
   struct Opened {
@@ -49,16 +43,12 @@ class Served {
     const RocksStore* embedded = nullptr;  // `store`, where it is in this process
     uint64_t life = 0;                     // another one after a restored backup
     std::string name;                      // for people
+    PartitionId partition = kHome;         // that is served
+    uint16_t partitions = 1;               // that the store has
     // Where logs of operations are kept, where it is not embedded. Null: they are not.
     std::unique_ptr<LogTable> logs = {};
     // How much room it has, where it is not embedded.
     std::function<Room()> room = {};
-    // For how long the oldest write under way has waited. Any thread. Null: nobody asks.
-    std::function<Duration()> waits = {};
-    // What waits for it fails, now and from now on. Any thread. Null: nothing waits for long.
-    std::function<void()> give_up = {};
-    // What operators should know of it. Any thread. Null: nothing.
-    std::function<StoreUse()> use = {};
   };
   struct Options {
     const Flags& flags;
@@ -79,21 +69,10 @@ class Served {
   const Services& services() const { return services_; }
   const Engine& engine() const { return *engine_; }
   Room room() const { return room_; }
-  // For the HTTP door, which this outlives.
-  Web::Behind behind() const {
-    return {*backend_, embedded_, audit_.get(), [this] { return room(); }, exporter_.get()};
+  // For the HTTP door. `owner`: this, or null where it outlives the door.
+  Web::Behind behind(std::shared_ptr<const void> owner = {}) const {
+    return {std::move(owner), *backend_, embedded_, audit_.get(), [this] { return room(); }, exporter_.get()};
   }
-  // Nothing of a store that was closed.
-  StoreUse store_use() const {
-    const Lock lock(store_mutex_);
-    return store_ && use_ ? use_() : StoreUse();
-  }
-  void GiveUpStore() const {
-    const Lock lock(store_mutex_);
-    if (store_ && give_up_) give_up_();
-  }
-  Duration store_waits() const { return waits_ ? waits_() : Duration::zero(); }
-
   // Begins what happens without calls. Call it once.
   void Start();
   // Calls `turned` when the deciding thread has run a piece of mail.
@@ -119,15 +98,13 @@ class Served {
 
   const Options options_;
   const Flags& flags_;
-  mutable Mutex store_mutex_;  // held where others than those that it stops for ask for the store
   std::unique_ptr<Store> store_;
   const RocksStore* const embedded_;
   const std::string name_;
   const std::function<Room()> room_of_store_;
-  const std::function<Duration()> waits_;
-  const std::function<void()> give_up_;
-  const std::function<StoreUse()> use_;
   const uint64_t life_;
+  const PartitionId partition_;
+  const uint16_t partitions_;
   std::unique_ptr<Audit> audit_;  // null: there is no audit trail
   std::unique_ptr<Audit> told_;   // of who reads secrets, where there is no other
   SecretKeyring ring_;

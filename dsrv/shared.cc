@@ -4,12 +4,14 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "dfsmr/v1/cluster.pb.h"
 #include "dsrv/access/secret_file.h"
@@ -18,10 +20,10 @@
 #include "dsrv/cluster/reach.h"
 #include "dsrv/cluster/sight.h"
 #include "dsrv/listen.h"
+#include "dsrv/partitions.h"
 #include "dsrv/shared_counts.h"
 #include "dsrv/supervisor.h"
 #include "dsrv/web.h"
-#include "fsm/base/limits.h"
 #include "storage/backup/manifest.h"
 
 namespace dfsmr {
@@ -80,22 +82,23 @@ class SharedServer {
   Result<Ok> Join(int port);
   void Keep();
   Keeper::Outside ForKeeper();
-  void Take(const PartRow& mine);
-  void Serve(const PartRow& mine);
+  Result<std::unique_ptr<Served>> OpenPartition(const PartRow& mine);
+  void Serve(const Partitions::Part& part);
   void FailStore(const Error& error);
   [[noreturn]] void Lose(const std::string& why, seconds pause = seconds(0));
   [[noreturn]] void End(const std::string& why);
-  void HandOver(const std::string& to, std::chrono::steady_clock::time_point until);
-  void AwaitSuccessor(std::chrono::steady_clock::time_point until);
+  uint64_t fenced() const { return fenced_before_ + store_.use().fenced; }
+  void Give(const Keeper::Gift& gift);
+  void Stop(const std::vector<Partitions::Part>& parts,
+            std::chrono::steady_clock::time_point until);
+  std::vector<PartitionId> GiveAll(std::chrono::steady_clock::time_point until);
+  void AwaitSuccessors(const std::vector<PartitionId>& given,
+                       std::chrono::steady_clock::time_point until);
   void EndCalls(bool given, std::chrono::steady_clock::time_point until);
   void CutOffAt(std::chrono::steady_clock::time_point until);
   void Leave(int signal);
   void Probe(std::function<void()> well);
   void WatchDecider();
-  std::shared_ptr<Served> served() {
-    const Lock lock(mutex_);
-    return served_;
-  }
 
   const Flags& flags_;
   SharedStore store_;
@@ -111,15 +114,15 @@ class SharedServer {
   std::unique_ptr<Front> front_;
   std::unique_ptr<Keeper> keeper_;
   std::unique_ptr<grpc::Server> server_;
-  std::atomic<bool> closing_ = false;  // what it serves: by one thread, once
+  std::atomic<bool> giving_ = false;   // a partition: one at a time
   std::atomic<bool> serving_ = false;  // as health says
   std::atomic<bool> leaving_ = false;  // a signal ends it
 
   Mutex mutex_;
   bool over_ GUARDED(mutex_) = false;  // somebody ends the process, or starts it anew
-  std::shared_ptr<Served> served_ GUARDED(mutex_);
-  std::unique_ptr<grpc::Server> inside_ GUARDED(mutex_);
-  std::thread opener_;
+  Partitions partitions_{{.open = [this](const PartRow& mine) { return OpenPartition(mine); },
+                          .serves = [this](const Partitions::Part& part) { Serve(part); },
+                          .fail = [this](const Error& error) { FailStore(error); }}};
 };
 
 Result<Ok> SharedServer::Open() {
@@ -143,11 +146,7 @@ Result<Ok> SharedServer::Open() {
                          .secret = cluster->secret,
                          .partitions = cluster->partitions,
                          .may_answer = [this] { return keeper_->MayAnswer(); },
-                         .commits =
-                             [this] {
-                               const auto served = this->served();
-                               return !served || served->store_waits() < kSlowCommit;
-                             },
+                         .commits = [this] { return store_.waits() < kSlowCommit; },
                          .pinged = [this](bool look) { keeper_->Pinged(look); },
                          .cluster = [this](const std::string& bearer)
                              -> std::optional<grpc::ByteBuffer> {
@@ -162,7 +161,9 @@ Result<Ok> SharedServer::Open() {
   front_ = std::make_unique<Front>(std::move(outside));
   keeper_ = std::make_unique<Keeper>(*store_.roster, self_, joined_, *front_, ForKeeper());
   web_->Share([this] {
-    return CountCluster(*front_, *keeper_, self_, served().get(), fenced_before_);
+    StoreUse use = store_.use();
+    use.fenced = fenced();
+    return CountCluster(*front_, *keeper_, self_, use);
   });
   return Ok{};
 }
@@ -189,15 +190,14 @@ Result<Ok> SharedServer::Join(int port) {
 
 Keeper::Outside SharedServer::ForKeeper() {
   return {.dial = [this](const std::string& address) { return DialPeer(flags_, address); },
-          .took = [this](const PartRow& mine) { Take(mine); },
+          .took = [this](const PartRow& mine) { partitions_.Take(mine); },
           .lost = [this](const std::string& why) { Lose(why); },
           .give =
               [this](const Keeper::Gift& gift) {
-                if (closing_.exchange(true)) return;  // it takes longer than from look to look
-                std::thread([this, to = gift.second] {
-                  HandOver(to, std::chrono::steady_clock::now() + kHandOver);
-                  Lose("the partition was given to server " + to +
-                       ", since no other server can reach this one");
+                if (giving_.exchange(true)) return;  // it takes longer than from look to look
+                std::thread([this, gift] {
+                  Give(gift);
+                  giving_ = false;
                 }).detach();
               },
           .end = [this](const std::string& why) { End(why); },
@@ -208,48 +208,24 @@ Keeper::Outside SharedServer::ForKeeper() {
               }};
 }
 
-// The keeper goes on renewing while the store is read.
-void SharedServer::Take(const PartRow& mine) {
-  if (opener_.joinable()) opener_.join();
-  opener_ = std::thread([this, mine] { Serve(mine); });
+Result<std::unique_ptr<Served>> SharedServer::OpenPartition(const PartRow& mine) {
+  auto opened = store_.open(mine);
+  if (!opened) return opened.error();
+  return Served::Open({.flags = flags_,
+                       .clock = [clock = clock_] { return (*clock)(); },
+                       .tls_expiry = tls_expiry_,
+                       .keys = keys_,
+                       .fail = [this](const Error& error) { FailStore(error); },
+                       .cluster =
+                           [this](v1::Cluster* cluster) {
+                             Show(*keeper_, self_, store_.roster->Facts(), cluster);
+                           }},
+                      *std::move(opened));
 }
 
-void SharedServer::Serve(const PartRow& mine) {
-  const auto begin = std::chrono::steady_clock::now();
-  auto opened = store_.open(mine);
-  if (!opened) return FailStore(opened.error());
-  auto made = Served::Open({.flags = flags_,
-                            .clock = [clock = clock_] { return (*clock)(); },
-                            .tls_expiry = tls_expiry_,
-                            .keys = keys_,
-                            .fail = [this](const Error& error) { FailStore(error); },
-                            .cluster =
-                                [this](v1::Cluster* cluster) {
-                                  Show(*keeper_, self_, store_.roster->Facts(), cluster);
-                                }},
-                           *std::move(opened));
-  if (!made) return FailStore(made.error());
-  std::shared_ptr<Served> served = *std::move(made);
-  served->Start();
-  grpc::ServerBuilder builder;
-  builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessage));
-  for (const auto& service : served->services()) builder.RegisterService(service.get());
-  auto inside = builder.BuildAndStart();
-  grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(-1);
-  arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestTrailers);
-  auto stub = std::make_shared<grpc::GenericStub>(inside->InProcessChannel(arguments));
-  {
-    const Lock lock(mutex_);
-    if (over_ || leaving_) return;
-    served_ = served;
-    inside_ = std::move(inside);
-  }
-  web_->Bind(served->behind());
-  keeper_->Serves(mine.id, std::move(stub));
-  spdlog::info("this server serves partition {} after {:.1f} s, from change {}", mine.id,
-               std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-               served->engine().last_seq());
+void SharedServer::Serve(const Partitions::Part& part) {
+  if (part.id == kHome) web_->Bind(part.served->behind(part.served));
+  keeper_->Serves(part.id, part.inside);
 }
 
 // Another one has the partition, or nobody knows what was written: then only its next owner will.
@@ -275,8 +251,7 @@ void SharedServer::Lose(const std::string& why, seconds pause) {
   std::this_thread::sleep_for(kTold);
   if (leaving_) std::_Exit(0);
   std::this_thread::sleep_for(pause);
-  const auto served = this->served();
-  StartAnew(arguments_, fenced_before_ + (served ? served->store_use().fenced : 0));
+  StartAnew(arguments_, fenced());
 }
 
 void SharedServer::End(const std::string& why) {
@@ -287,35 +262,63 @@ void SharedServer::End(const std::string& why) {
   std::_Exit(1);
 }
 
-// What is under way is answered, what comes waits for the next owner, and what was answered is
-// durable before that takes over.
-void SharedServer::HandOver(const std::string& to, std::chrono::steady_clock::time_point until) {
-  const auto served = this->served();
-  if (!served) return;
-  if (!to.empty()) {
-    front_->ClearRoutes();
+// What is under way for the partition is answered, what comes waits for its next owner, and what was
+// answered is durable before that one takes over.
+void SharedServer::Give(const Keeper::Gift& gift) {
+  const auto& [partition, to] = gift;
+  const Partitions::Part part{.id = partition, .served = partitions_.Find(partition), .inside = {}};
+  if (part.served) {
+    front_->SetRoute(partition, {});
     // So that calls are decided that have been let in: those that are let in later are refused.
-    front_->AwaitInside(std::chrono::steady_clock::now() + kLetIn);
+    const auto now = std::chrono::steady_clock::now();
+    front_->AwaitInside(now + kLetIn, {.of = partition});
+    Stop({part}, now + kHandOver);
+  } else if (!leaving_) {
+    return;  // it is still being opened
   }
-  served->Drain();
-  if (!front_->AwaitInside(until)) {
-    // Streams of workers go on with another server. What was asked once is to be answered.
-    const bool all = front_->AwaitInside(
-        std::max(until, std::chrono::steady_clock::now() + kLastCommit), /*single=*/true);
-    if (!all) spdlog::warn("some calls did not end in time; they are cut off");
+  if (!keeper_->Give(gift)) {
+    Lose("nobody knows whether partition " + std::to_string(partition) + " was given to server " +
+         to);
   }
-  front_->ClearRoutes();
-  front_->LoseInside();
-  web_->Unbind();
-  served->backend().gate.WaitEmpty(std::chrono::steady_clock::now() + kHandOver);
-  served->Stop();  // it stays there: something may still look at it until the process ends
-  if (!to.empty()) keeper_->Give({kHome, to});
+  partitions_.Drop(partition);
 }
 
-// Until the others know of the next owner they ask here, and must not find the door shut.
-void SharedServer::AwaitSuccessor(std::chrono::steady_clock::time_point until) {
-  while (front_->route(kHome)->kind != Route::Kind::kThere &&
-         std::chrono::steady_clock::now() < until) {
+void SharedServer::Stop(const std::vector<Partitions::Part>& parts,
+                        std::chrono::steady_clock::time_point until) {
+  for (const auto& part : parts) part.served->Drain();
+  const auto last = std::max(until, std::chrono::steady_clock::now() + kLastCommit);
+  for (const auto& part : parts) {
+    // Streams of workers go on with another server. What was asked once is to be answered.
+    const bool all = front_->AwaitInside(until, {.of = part.id}) ||
+                     front_->AwaitInside(last, {.of = part.id, .single = true});
+    if (!all) spdlog::warn("some calls did not end in time; they are cut off");
+    front_->SetRoute(part.id, {});
+    front_->LoseInside(part.id);
+    if (part.id == kHome) web_->Unbind();
+    part.served->backend().gate.WaitEmpty(std::chrono::steady_clock::now() + kHandOver);
+    part.served->Stop();
+  }
+}
+
+// What others can have, one after another. Returns what they have got.
+std::vector<PartitionId> SharedServer::GiveAll(std::chrono::steady_clock::time_point until) {
+  std::vector<PartitionId> given;
+  while (const auto gift = keeper_->Leave(until)) {
+    while (giving_.exchange(true)) std::this_thread::sleep_for(milliseconds(5));
+    Give(*gift);
+    giving_ = false;
+    given.push_back(gift->first);
+  }
+  return given;
+}
+
+// Until the others know of the next owners they ask here, and must not find the door shut.
+void SharedServer::AwaitSuccessors(const std::vector<PartitionId>& given,
+                                   std::chrono::steady_clock::time_point until) {
+  const auto taken = [this](PartitionId one) {
+    return front_->route(one)->kind == Route::Kind::kThere;
+  };
+  while (!std::ranges::all_of(given, taken) && std::chrono::steady_clock::now() < until) {
     std::this_thread::sleep_for(milliseconds(10));
   }
   std::this_thread::sleep_for(kHandOver);
@@ -335,7 +338,7 @@ void SharedServer::EndCalls(bool given, std::chrono::steady_clock::time_point un
 void SharedServer::CutOffAt(std::chrono::steady_clock::time_point until) {
   std::thread([this, until] {
     std::this_thread::sleep_until(until);
-    if (const auto served = this->served()) served->GiveUpStore();
+    store_.give_up();
     std::this_thread::sleep_for(kCutOff);
     spdlog::warn("dsrv did not come to an end within the grace period; it is cut off");
     std::_Exit(0);
@@ -344,33 +347,37 @@ void SharedServer::CutOffAt(std::chrono::steady_clock::time_point until) {
 
 void SharedServer::Leave(int signal) {
   const auto until = std::chrono::steady_clock::now() + flags_.grace;
-  {
-    const Lock lock(mutex_);  // what is being opened is not published any more
-    leaving_ = true;
-  }
+  leaving_ = true;
+  partitions_.Close();
   CutOffAt(until);
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags_.grace));
   web_->Drain();
   SetServing(*server_, false);
-  const auto gift =
-      keeper_->Leave(std::min(until, std::chrono::steady_clock::now() + kForOthers));
-  const std::string to = gift ? gift->second : "";
-  // Where it is handed over already, the process ends with that.
-  if (closing_.exchange(true)) return std::this_thread::sleep_until(until + kCutOff + kCutOff);
-  HandOver(to, to.empty() ? until : std::chrono::steady_clock::now() + kHandOver);
-  if (!to.empty()) AwaitSuccessor(std::min(until, std::chrono::steady_clock::now() + seconds(3)));
-  EndCalls(!to.empty(), until);
+  const auto given = GiveAll(std::min(until, std::chrono::steady_clock::now() + kForOthers));
+  Stop(partitions_.All(), until);
+  if (!given.empty()) {
+    AwaitSuccessors(given, std::min(until, std::chrono::steady_clock::now() + seconds(3)));
+  }
+  EndCalls(!given.empty(), until);
   keeper_->Quit();
   web_->AwaitAnswers(std::min(until, std::chrono::steady_clock::now() + milliseconds(500)));
   spdlog::info("dsrv has stopped");
 }
 
-// A deciding thread that waits for the store, which does not answer the lease either, is not stuck.
+// Calls `well` when each deciding thread has turned. One that waits for the store, which does not
+// answer the lease either, is not stuck.
 void SharedServer::Probe(std::function<void()> well) {
-  const auto served = this->served();
-  const bool waits = !served || closing_ || served->backend().loop.Writing();
-  if (waits || !keeper_->MayAnswer()) return well();
-  served->Turn(std::move(well));
+  std::vector<std::shared_ptr<Served>> asked;
+  for (const auto& part : partitions_.All()) {
+    if (!part.served->backend().loop.Writing()) asked.push_back(part.served);
+  }
+  if (asked.empty() || giving_ || !keeper_->MayAnswer()) return well();
+  auto left = std::make_shared<std::atomic<size_t>>(asked.size());
+  for (const auto& served : asked) {
+    served->Turn([left, well] {
+      if (--*left == 0) well();
+    });
+  }
 }
 
 // What counts are looks, not time: while the process is stopped nobody looks, and when it goes on the
@@ -384,7 +391,7 @@ void SharedServer::WatchDecider() {
     std::this_thread::sleep_for(seconds(1));
     silent = *turns == seen ? silent + seconds(1) : seconds(0);
     seen = *turns;
-    if (silent >= kStuck) End("the deciding thread has been stuck for 10 s");
+    if (silent >= kStuck) End("a deciding thread has been stuck for 10 s");
   }
 }
 
@@ -418,8 +425,10 @@ bool SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
         return next;
       },
       [this] {
-        if (const auto served = this->served()) {
-          spdlog::info("meter {}", served->backend().loop.meter().Text());
+        for (const auto& part : partitions_.All()) {
+          spdlog::info("meter {}{}",
+                       part.id == kHome ? "" : "partition=" + std::to_string(part.id) + " ",
+                       part.served->backend().loop.meter().Text());
         }
       },
       read);

@@ -1,5 +1,5 @@
 // A server whose store is shared with others: it keeps its lease, passes calls on, and serves the
-// store itself while it owns its partition.
+// partitions of the store that it owns.
 #pragma once
 
 #include <functional>
@@ -12,11 +12,24 @@
 
 namespace dfsmr {
 
+// What operators should know of a store in a database.
+struct StoreUse {
+  uint64_t fenced = 0;  // commits that were refused: another server owns the partition
+  uint64_t idle = 0;    // connections
+  uint64_t busy = 0;
+};
+
+// All but the roster: any thread.
 struct SharedStore {
   std::string name;  // for people
   std::unique_ptr<Roster> roster;
-  // The store, for who owns its partition as the row says. Any thread.
+  // The store, for who owns this partition as the row says.
   std::function<Result<Served::Opened>(const PartRow& mine)> open;
+  // For how long the oldest read or write under way has waited.
+  std::function<Duration()> waits;
+  // What waits for the store fails, now and from now on.
+  std::function<void()> give_up;
+  std::function<StoreUse()> use;
 };
 
 // Serves until a signal ends it, and returns the status with which the process ends. When it has

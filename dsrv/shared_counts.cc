@@ -21,7 +21,7 @@ const char* StateOf(const v1::Partition& partition, const ServerRow& self, const
 
 std::shared_ptr<const metrics::ClusterCounts> CountCluster(Front& front, const Keeper& keeper,
                                                            const ServerRow& self,
-                                                           const Served* served, uint64_t fenced) {
+                                                           const StoreUse& use) {
   auto counts = std::make_shared<metrics::ClusterCounts>();
   v1::Cluster cluster;
   Show(keeper, self, {}, &cluster);
@@ -40,8 +40,7 @@ std::shared_ptr<const metrics::ClusterCounts> CountCluster(Front& front, const K
   counts->takeover = metrics::Ranges(meter.takeover());
   counts->forwarded = meter.forwards();
   counts->forward = metrics::Ranges(meter.forward());
-  const StoreUse use = served ? served->store_use() : StoreUse();
-  counts->fenced = fenced + use.fenced;
+  counts->fenced = use.fenced;
   counts->connections = {{"idle", use.idle}, {"busy", use.busy}, {"lease", 1}};
   return counts;
 }

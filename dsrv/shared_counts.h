@@ -6,13 +6,13 @@
 #include "dsrv/cluster/front.h"
 #include "dsrv/cluster/keeper.h"
 #include "dsrv/metrics/cluster.h"
-#include "dsrv/served.h"
+#include "dsrv/shared.h"
 
 namespace dfsmr {
 
-// `served`: null while this server owns nothing. `fenced`: commits before this one's. Any thread.
+// Any thread.
 std::shared_ptr<const metrics::ClusterCounts> CountCluster(Front& front, const Keeper& keeper,
                                                            const ServerRow& self,
-                                                           const Served* served, uint64_t fenced);
+                                                           const StoreUse& use);
 
 }  // namespace dfsmr

@@ -90,19 +90,27 @@ http::GuardOptions Web::ToGuard() const {
 
 void Web::Bind(Behind behind) {
   const Backend& backend = behind.backend;
-  room_ = behind.room;
-  hooks_ = {
+  auto bound = std::make_shared<Bound>(
+      Bound{.behind = std::move(behind), .hooks = {}, .collector = {}});
+  bound->hooks = {
       .post = [&backend](Mailbox::Mail mail) { return backend.loop.Post(std::move(mail)); },
       .elsewhere = [&backend](std::function<void()> job) { backend.pool.Post(std::move(job)); }};
   if (door_) {
-    collector_ = std::make_unique<metrics::Collector>(
-        metrics::Sources{backend, behind.store, behind.audit,
+    bound->collector = std::make_unique<metrics::Collector>(
+        metrics::Sources{backend, bound->behind.store, bound->behind.audit,
                          [this] {
                            return metrics::DoorCounts{door_->open(), door_->closed()};
                          },
-                         std::move(behind.room), behind.exporter, counts_});
+                         bound->behind.room, bound->behind.exporter, counts_});
   }
-  backend_ = &backend;
+  const Lock lock(mutex_);
+  bound_ = std::move(bound);
+}
+
+void Web::Unbind() {
+  BoundPtr last;  // what is behind it ends, if nobody uses it, when the lock is free again
+  const Lock lock(mutex_);
+  last.swap(bound_);
 }
 
 void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
@@ -118,11 +126,12 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
   options.compat = flags_.compat;
   options.session.asks = flags_.auth;
   options.session.end = [this](const http::Asker& asker, auto done) {
-    const Backend* const backend = backend_;
-    if (!backend) return done(std::optional(Elsewhere()));
-    EndSession(*backend, AskerOrigin(asker), [done = std::move(done)](const Error* error) {
-      done(error ? std::optional(*error) : std::nullopt);
-    });
+    const BoundPtr bound = this->bound();
+    if (!bound) return done(std::optional(Elsewhere()));
+    EndSession(bound->behind.backend, AskerOrigin(asker),
+               [bound, done = std::move(done)](const Error* error) {
+                 done(error ? std::optional(*error) : std::nullopt);
+               });
   };
   options.hook = [this](const http::Exchange& exchange, const std::string& ns,
                         const std::string& path,
@@ -131,14 +140,15 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
     TakeScrape(exchange, std::move(done));
   };
   options.health = [this, serving = std::move(serving)] {
-    const Room room = backend_ ? room_() : Room::kAmple;
+    const BoundPtr bound = this->bound();
+    const Room room = bound ? bound->behind.room() : Room::kAmple;
     return http::Router::Health{Turning(), !draining_.load() && serving(),
                                 std::string(NameOf(room))};
   };
   options.refused = [this](const http::Failure& failure, const http::Visitor& visitor) {
-    const Backend* const backend = backend_;
-    if (!backend) return;
-    backend->refusals.Note(
+    const BoundPtr bound = this->bound();
+    if (!bound) return;
+    bound->behind.backend.refusals.Note(
         {static_cast<Code>(failure.code), ReasonNamed(failure.reason), failure.message},
         visitor.client.peer, visitor.request_id);
   };
@@ -148,13 +158,14 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
 
 void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
                    std::function<void(http::Response)> done) {
-  const Backend* const backend = backend_;
-  if (!backend) return done(http::ToResponse(http::Failure::Of(Elsewhere())));
+  const BoundPtr bound = this->bound();
+  if (!bound) return done(http::ToResponse(http::Failure::Of(Elsewhere())));
+  const Backend* const backend = &bound->behind.backend;
   if (!backend->gate.Admit()) return done(http::ToResponse(http::Failure::Of(Stopping())));
   const http::Request& asked = exchange.request;
   ReceiveWebhook(
-      hooks_, {ns, path, asked.query, asked.headers, asked.body},
-      [backend, ns, id = exchange.visitor.request_id, peer = exchange.visitor.client.peer,
+      bound->hooks, {ns, path, asked.query, asked.headers, asked.body},
+      [bound, backend, ns, id = exchange.visitor.request_id, peer = exchange.visitor.client.peer,
        done = std::move(done)](const WebhookAnswer& answer) {
         http::Response response;
         if (answer.error) {
@@ -176,10 +187,11 @@ void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const 
 }
 
 void Web::TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done) {
-  const Backend* const backend = backend_;
-  if (!backend) return ScrapeAlone(exchange, std::move(done));
+  const BoundPtr bound = this->bound();
+  if (!bound) return ScrapeAlone(exchange, std::move(done));
+  const Backend* const backend = &bound->behind.backend;
   const http::Asker asker = http::ToAsker(exchange.request, exchange.visitor);
-  const auto caller = collector_->Admit(AskerOrigin(asker));
+  const auto caller = bound->collector->Admit(AskerOrigin(asker));
   const bool open = caller && backend->gate.Admit();
   if (!open) {
     const Error error = caller ? Stopping() : caller.error();
@@ -188,9 +200,9 @@ void Web::TakeScrape(const http::Exchange& exchange, std::function<void(http::Re
   }
   const auto accept = exchange.request.Header("accept");
   const metrics::Form form = metrics::FormOf(accept.value_or(""));
-  collector_->Scrape(
+  bound->collector->Scrape(
       [who = *caller](const std::string& ns) { return who.Sees(ns); }, form,
-      [backend, form, done = std::move(done)](Result<std::string> text) {
+      [bound, backend, form, done = std::move(done)](Result<std::string> text) {
         http::Response response;
         if (text) {
           response.Set("content-type", std::string(metrics::MediaType(form)));
@@ -245,8 +257,8 @@ void Web::ScrapeAlone(const http::Exchange& exchange, std::function<void(http::R
 
 // Asks the deciding thread for a turn, and looks whether it has answered the last time.
 bool Web::Turning() {
-  const Backend* const backend = backend_;
-  if (!backend) return true;
+  const BoundPtr bound = this->bound();
+  if (!bound) return true;
   int64_t asked = 0;
   if (!asked_->compare_exchange_strong(asked, Now())) {
     return std::chrono::steady_clock::duration(Now() - asked) < kStuck;
@@ -254,7 +266,7 @@ bool Web::Turning() {
   Mailbox::Mail mail{.run = [flag = asked_](Engine&) { flag->store(0); },
                      .drop = [flag = asked_] { flag->store(0); },
                      .owed = true};
-  if (!backend->loop.Post(std::move(mail))) asked_->store(0);
+  if (!bound->behind.backend.loop.Post(std::move(mail))) asked_->store(0);
   return true;
 }
 

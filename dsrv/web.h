@@ -19,6 +19,7 @@
 #include "dsrv/http/router.h"
 #include "dsrv/metrics/cluster.h"
 #include "dsrv/metrics/collector.h"
+#include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
@@ -33,8 +34,9 @@ class Web {
 
   // `server` has started, and outlives this. `serving`: whether health says so; any thread.
   void Serve(grpc::Server& server, std::function<bool()> serving);
-  // What a door needs besides calls. All of it outlives this.
+  // What a door needs besides calls.
   struct Behind {
+    std::shared_ptr<const void> owner;  // all of it lives as long; null: longer than the door
     const Backend& backend;
     const RocksStore* store = nullptr;         // null: the rows are elsewhere
     const Audit* audit = nullptr;              // null: there is no trail
@@ -48,14 +50,27 @@ class Web {
   // From now on `behind` does what is no call: webhooks, the ends of sessions, scrapes. Until then,
   // and where another server has it, they are UNAVAILABLE. Any thread.
   void Bind(Behind behind);
-  void Unbind() { backend_ = nullptr; }
+  void Unbind();
 
   // The server stops: what is under way is answered, and nothing follows it.
   void Drain();
   void AwaitAnswers(std::chrono::steady_clock::time_point until);
 
  private:
+  // Made of what is behind the door, for as long as somebody uses it.
+  struct Bound {
+    Behind behind;
+    WebhookDoor hooks;
+    std::unique_ptr<metrics::Collector> collector;
+  };
+  using BoundPtr = std::shared_ptr<const Bound>;
+
   explicit Web(const Flags& flags) : flags_(flags) {}
+  // Null: another server has it.
+  BoundPtr bound() const {
+    const Lock lock(mutex_);
+    return bound_;
+  }
   bool Turning();
   void TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
                 std::function<void(http::Response)> done);
@@ -68,10 +83,8 @@ class Web {
   const Timestamp start_time_ =
       std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
   Counts counts_;  // null: the store is this server's alone
-  std::atomic<const Backend*> backend_ = nullptr;
-  std::function<Room()> room_;                     // set before backend_
-  WebhookDoor hooks_;                              // likewise
-  std::unique_ptr<metrics::Collector> collector_;  // likewise
+  mutable Mutex mutex_;
+  BoundPtr bound_ GUARDED(mutex_);
   std::unique_ptr<http::Inside> inside_;
   std::unique_ptr<http::Pages> pages_;
   std::unique_ptr<http::Router> router_;

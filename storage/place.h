@@ -8,6 +8,9 @@
 
 namespace dfsmr {
 
+// What belongs to all is here: definitions, packages, tokens, secrets, schedules.
+inline constexpr PartitionId kHome = 0;
+
 // The id without the ends /STEP/N that make a child's of its parent's: without all of them that
 // have something before them.
 std::string_view Root(std::string_view id);

@@ -114,8 +114,8 @@ PartitionId Front::AnyPartition() {
   return any_;
 }
 
-void Front::LoseInside() {
-  for (const auto& call : All()) call->LoseInside();
+void Front::LoseInside(std::optional<PartitionId> of) {
+  for (const auto& call : All()) call->LoseInside(of);
 }
 
 void Front::EndAll() {
@@ -157,9 +157,10 @@ bool Front::Await(std::chrono::steady_clock::time_point until, const Counts& cou
   }
 }
 
-bool Front::AwaitInside(std::chrono::steady_clock::time_point until, bool single) {
-  return Await(until, [single](Passing& call) { return call.Inside(single); });
+bool Front::AwaitInside(std::chrono::steady_clock::time_point until, const Inside& which) {
+  return Await(until, [&which](Passing& call) { return call.IsInside(which); });
 }
+
 bool Front::AwaitAll(std::chrono::steady_clock::time_point until, bool brief) {
   return Await(until, [brief](Passing& call) { return !brief || call.Brief(); });
 }

@@ -90,15 +90,19 @@ class Front final : public grpc::CallbackGenericService {
   // From now on no call goes anywhere, whatever partition it is for.
   void ClearRoutes();
   // What is under way in this process is lost, and will never be answered: it is answered here and
-  // now. Follows ClearRoutes.
-  void LoseInside();
+  // now. Follows ClearRoutes. With `of` only what is for that partition, which goes nowhere.
+  void LoseInside(std::optional<PartitionId> of = {});
   // Calls that come from clients from now on are refused: the server stops.
   void Close() { closed_ = true; }
   // Ends all calls that wait, or take too long. Those that come later, too.
   void EndAll();
-  // Waits until no call is under way in this process; with `single` none but streams of requests.
-  // False: some are, at `until`.
-  bool AwaitInside(std::chrono::steady_clock::time_point until, bool single = false);
+  // Which calls that are under way in this process.
+  struct Inside {
+    std::optional<PartitionId> of = {};  // those for this partition
+    bool single = false;                 // no streams of requests
+  };
+  // Waits until none of them is under way. False: some are, at `until`.
+  bool AwaitInside(std::chrono::steady_clock::time_point until, const Inside& which);
   // The same for all calls, wherever they are; with `brief` only for those that will soon be
   // answered: no streams, and no polls.
   bool AwaitAll(std::chrono::steady_clock::time_point until, bool brief = false);

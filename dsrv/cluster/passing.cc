@@ -529,8 +529,9 @@ void Passing::Compare() {
   front_.Wait(self_);
 }
 
-void Passing::LoseInside() {
+void Passing::LoseInside(std::optional<PartitionId> of) {
   const Lock lock(mutex_);
+  if (of && *of != partition_) return;
   if (!try_ || try_->route().kind != Route::Kind::kHere || finished_) return;
   end_.reset();
   Abandon();
@@ -545,9 +546,10 @@ void Passing::End() {
   sent && !facts_.reads_only ? Lost() : Finish(Stops());
 }
 
-bool Passing::Inside(bool single) {
+bool Passing::IsInside(const Front::Inside& which) {
   const Lock lock(mutex_);
-  if (single && facts_.many_requests) return false;
+  if (which.single && facts_.many_requests) return false;
+  if (which.of && *which.of != partition_) return false;
   return try_ && try_->route().kind == Route::Kind::kHere;
 }
 

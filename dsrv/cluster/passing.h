@@ -46,10 +46,10 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   bool Tick(LeaseTime now);
   // The front has other routes: whom is asked is perhaps not the owner any more.
   void Rerouted();
-  void LoseInside();
+  void LoseInside(std::optional<PartitionId> of);
   void End();
-  // Whether it is with the services of this process; with `single`: and takes one request.
-  bool Inside(bool single);
+  // Whether it is with the services of this process, and one of these.
+  bool IsInside(const Front::Inside& which);
   // Whether it takes one request and is answered once, as soon as that can be.
   bool Brief() const {
     return !facts_.many_requests && !facts_.many_replies && !facts_.waits;

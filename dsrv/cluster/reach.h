@@ -6,12 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "storage/store.h"
+#include "storage/place.h"
 
 namespace dfsmr {
-
-// What belongs to all is here: definitions, packages, tokens, secrets, schedules.
-inline constexpr PartitionId kHome = 0;
 
 enum class Reach : uint8_t {
   kAtHome,

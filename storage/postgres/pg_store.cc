@@ -92,6 +92,12 @@ void PgStore::Hold(PartitionId partition, const Holding& held) {
   owned_[partition] = {held, true};
 }
 
+void PgStore::Release(PartitionId partition, Epoch epoch) {
+  const Lock lock(mutex_);
+  const auto owned = owned_.find(partition);
+  if (owned != owned_.end() && owned->second.at.epoch == epoch) owned_.erase(owned);
+}
+
 Result<Epoch> PgStore::Acquire(PartitionId partition) {
   {
     const Lock lock(mutex_);

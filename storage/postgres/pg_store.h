@@ -60,6 +60,8 @@ class PgStore final : public Store {
   // What Roster::Take has returned: the next Acquire of the partition returns this epoch, and takes
   // none of its own.
   void Hold(PartitionId partition, const Holding& held);
+  // Nothing more is written under this epoch of the partition.
+  void Release(PartitionId partition, Epoch epoch);
 
   std::unique_ptr<const View> Snapshot() const override;
   Result<Epoch> Acquire(PartitionId partition) override;

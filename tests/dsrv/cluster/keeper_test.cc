@@ -114,7 +114,7 @@ TEST_CASE("a server that leaves gives the partition away, and no call fails") {
   REQUIRE(gift);
   CHECK(*gift == Keeper::Gift{0, "b"});
   a.server.Nobody();
-  CHECK(a.server.front.AwaitInside(Soon()));
+  CHECK(a.server.front.AwaitInside(Soon(), {}));
   CHECK(a.keeper->Give(*gift));
   const auto begin = std::chrono::steady_clock::now();
   CHECK(a.server.Call(kChange, "hello").reply == "hello");  // by way of b

@@ -239,10 +239,6 @@ Result<Ok> CheckStore(const CLI::App& app, const Flags& flags) {
       return bad(std::string(flag) + " is of a store in a directory: it does not go with --store");
     }
   }
-  if (flags.store.partitions != 1) {
-    return bad("--partitions " + std::to_string(flags.store.partitions) +
-               ": several partitions are not there yet; leave it out, or say 1");
-  }
   if (flags.store.advertise.empty()) return Ok{};
   auto advertise = CheckAddr("--advertise", flags.store.advertise);
   if (!advertise) return advertise;

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -34,6 +35,11 @@ void Partitions::Take(const PartRow& mine) {
 
 void Partitions::Open(const PartRow& mine) {
   const auto begin = std::chrono::steady_clock::now();
+  uint64_t adoptions = 0;
+  {
+    const Lock lock(mutex_);
+    adoptions = adoptions_;
+  }
   auto opened = outside_.open(mine);
   {
     const Lock lock(mutex_);
@@ -48,11 +54,45 @@ void Partitions::Open(const PartRow& mine) {
     if (closed_) return;
     part.served->Start();
     entries_[mine.id] = {part, std::move(server)};
+    adoptions = adoptions_ - adoptions;
   }
-  outside_.serves(part);
+  adoptions > 0 && mine.id != kHome ? AdoptFirst(part) : outside_.serves(part);
   spdlog::info("this server serves partition {} after {:.1f} s, from change {}", mine.id,
                std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
                part.served->engine().last_seq());
+}
+
+// It may have read what was before.
+void Partitions::AdoptFirst(const Part& part) {
+  part.served->adopter().Adopt("", [this, part](bool done) {
+    if (done) return outside_.serves(part);
+    openers_.Post([this, part] {
+      if (Find(part.id) == part.served) AdoptFirst(part);
+    });
+  });
+}
+
+void Partitions::Adopt(const std::string& ns, std::function<void(bool)> done) {
+  std::vector<Part> parts;
+  {
+    const Lock lock(mutex_);
+    ++adoptions_;
+    for (const auto& [id, entry] : entries_) {
+      if (id != kHome) parts.push_back(entry.part);
+    }
+  }
+  if (parts.empty()) return done(true);
+  struct All {
+    std::atomic<size_t> left;
+    std::atomic<bool> done = true;
+  };
+  auto all = std::make_shared<All>(parts.size());
+  for (const Part& part : parts) {
+    part.served->adopter().Adopt(ns, [all, done](bool one) {
+      if (!one) all->done = false;
+      if (--all->left == 0) done(all->done);
+    });
+  }
 }
 
 void Partitions::Close() {

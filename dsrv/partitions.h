@@ -38,6 +38,9 @@ class Partitions {
 
   // This server owns the partition: it is opened, some at a time, and then served. Does not wait.
   void Take(const PartRow& mine);
+  // Has those that are served adopt what home, which is served here or elsewhere, has changed. What
+  // is being opened adopts it before it is served.
+  void Adopt(const std::string& ns, std::function<void(bool done)> done);
   // From now on what is being opened is forgotten.
   void Close();
 
@@ -53,10 +56,12 @@ class Partitions {
     std::unique_ptr<grpc::Server> server;
   };
   void Open(const PartRow& mine);
+  void AdoptFirst(const Part& part);
 
   const Outside outside_;
   mutable Mutex mutex_;
   std::map<PartitionId, Entry> entries_ GUARDED(mutex_);
+  uint64_t adoptions_ GUARDED(mutex_) = 0;  // that were asked for
   bool closed_ GUARDED(mutex_) = false;
   Pool openers_{2};
 };

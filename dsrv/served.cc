@@ -132,7 +132,7 @@ Result<std::unique_ptr<Served>> Served::Open(Options options, Opened opened) {
                                   !served->flags_.http.client_ca.empty(),
                     .told = served->told_.get(),
                     .clock = served->options_.clock},
-                   *served->store_, served->engine_->reader().partition, served->audit_.get());
+                   *served->store_, kHome, served->audit_.get());
   if (!access) return access.error();
   served->access_ = *std::move(access);
   served->MakeLoop();
@@ -158,6 +158,7 @@ Result<Ok> Served::OpenEngine() {
       *store_,
       {.partition = partition_,
        .partitions = partitions_,
+       .home = kHome,
        .retention = flags_.retention,
        .cached_instances = flags_.cached_instances,
        .virtual_clock = flags_.virtual_clock.has_value(),
@@ -220,6 +221,7 @@ void Served::MakeLoop() {
 }
 
 void Served::MakeBackend() {
+  adopter_ = std::make_unique<Adopter>(engine_->reader(), *loop_, pool_, *access_);
   backend_.emplace(Backend{engine_->reader(), *loop_, *changes_, watchers_, pool_, gate_, *access_,
                            refusals_, options_.clock, find_zone_, logs_, *backups_, ring_,
                            !flags_.tls.empty(), life_, &facts_, &calls_, options_.cluster});
@@ -282,6 +284,7 @@ void Served::Drain() {
 void Served::Stop() {
   key_watch_.reset();
   backups_->Stop();
+  adopter_->Stop();
   pool_.Stop();
   loop_->Stop();
   if (exporter_) exporter_->Stop();

@@ -15,6 +15,7 @@
 #include "dsrv/access/audit.h"
 #include "dsrv/access/credentials.h"
 #include "dsrv/access/secret_key_file.h"
+#include "dsrv/adopter.h"
 #include "dsrv/backup/backups.h"
 #include "dsrv/calls/backend.h"
 #include "dsrv/calls/feed.h"
@@ -81,6 +82,9 @@ class Served {
         {.run = [turned = std::move(turned)](Engine&) { turned(); }, .drop = [] {}, .owed = true});
   }
 
+  // Where this is not home.
+  Adopter& adopter() { return *adopter_; }
+
   // Nothing new comes in, nothing more is handed out, and what waits is answered. Call it once.
   void Drain();
   // What was answered is durable, what was noted is on disk, and the threads have ended. No call is
@@ -120,6 +124,7 @@ class Served {
   Disk disk_;
   std::atomic<Room> room_ = Room::kAmple;  // as last looked at
   std::unique_ptr<Loop> loop_;
+  std::unique_ptr<Adopter> adopter_;
   std::unique_ptr<Backups> backups_;
   Gate gate_;
   Watchers watchers_;

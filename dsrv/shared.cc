@@ -19,6 +19,7 @@
 #include "dsrv/cluster/keeper.h"
 #include "dsrv/cluster/reach.h"
 #include "dsrv/cluster/sight.h"
+#include "dsrv/cluster/spreader.h"
 #include "dsrv/listen.h"
 #include "dsrv/partitions.h"
 #include "dsrv/shared_counts.h"
@@ -113,6 +114,7 @@ class SharedServer {
   std::unique_ptr<Web> web_;
   std::unique_ptr<Front> front_;
   std::unique_ptr<Keeper> keeper_;
+  std::unique_ptr<Spreader> spreader_;
   std::unique_ptr<grpc::Server> server_;
   std::atomic<bool> giving_ = false;   // a partition: one at a time
   std::atomic<bool> serving_ = false;  // as health says
@@ -157,9 +159,18 @@ Result<Ok> SharedServer::Open() {
                            Show(*keeper_, self_, store_.roster->Facts(), &reply);
                            const grpc::Slice slice(reply.SerializeAsString());
                            return grpc::ByteBuffer(&slice, 1);
-                         }};
+                         },
+                         .adopt =
+                             [this](const std::string& ns, std::function<void(bool)> done) {
+                               partitions_.Adopt(ns, std::move(done));
+                             },
+                         .spread =
+                             [this](const std::string& ns, std::function<void()> done) {
+                               spreader_->Begin(ns, std::move(done));
+                             }};
   front_ = std::make_unique<Front>(std::move(outside));
   keeper_ = std::make_unique<Keeper>(*store_.roster, self_, joined_, *front_, ForKeeper());
+  spreader_ = std::make_unique<Spreader>(*keeper_, *front_, front_->outside().adopt);
   web_->Share([this] {
     StoreUse use = store_.use();
     use.fenced = fenced();
@@ -224,8 +235,11 @@ Result<std::unique_ptr<Served>> SharedServer::OpenPartition(const PartRow& mine)
 }
 
 void SharedServer::Serve(const Partitions::Part& part) {
-  if (part.id == kHome) web_->Bind(part.served->behind(part.served));
-  keeper_->Serves(part.id, part.inside);
+  const auto serve = [this, part] { keeper_->Serves(part.id, part.inside); };
+  if (part.id != kHome) return serve();
+  web_->Bind(part.served->behind(part.served));
+  // The last owner may have changed something, and died before all had adopted it.
+  front_->outside().partitions > 1 ? spreader_->Begin("", serve) : serve();
 }
 
 // Another one has the partition, or nobody knows what was written: then only its next owner will.

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <set>
 #include <fstream>
 #include <sstream>
 
@@ -355,6 +356,30 @@ void Access::Watch(const Caller& caller, std::weak_ptr<Revocable> call) {
   if (!caller.principal()) return;
   const Lock lock(mutex_);
   leases_.push_back({caller.info_->who, std::move(call)});
+}
+
+Result<Ok> Access::Reload(const Store& store, PartitionId partition) {
+  auto rows = rows::ScanCredentials({store, partition});
+  if (!rows) return rows.error();
+  // Sessions come after what they are of.
+  std::ranges::stable_partition(*rows, [](const auto& row) { return row.parent.empty(); });
+  std::set<std::string> there;
+  for (const rows::CredentialRow& row : *rows) there.insert(row.id);
+  std::set<std::string> known;
+  for (const PrincipalPtr& one : book_.All()) {
+    const bool stays = there.contains(one->row.id) || one->row.id == kAdminFile;
+    stays ? (void)known.insert(one->row.id) : book_.Remove(one);
+  }
+  for (rows::CredentialRow& row : *rows) {
+    if (known.contains(row.id)) continue;
+    if (row.parent.empty()) {
+      book_.Add(std::make_shared<const Principal>(std::move(row)));
+    } else {
+      AddSession(std::move(row));
+    }
+  }
+  Sweep();
+  return Ok{};
 }
 
 void Access::RevokeAll(const std::string& ns) {

@@ -136,6 +136,9 @@ class Access {
   // Ends `call` when the caller's credential is revoked or expires, within a second of it.
   void Watch(const Caller& caller, std::weak_ptr<Revocable> call);
 
+  // Reads the store's credentials anew: those that are gone let nobody in any more. Any thread, one
+  // at a time.
+  Result<Ok> Reload(const Store& store, PartitionId partition);
   // The rows of a namespace's credentials are gone: nobody gets in with them any more.
   void RevokeAll(const std::string& ns);
   CredentialBook& book() { return book_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/passing.h"
 #include "dsrv/cluster/proof.h"
 #include "dsrv/cluster/scatter.h"
@@ -10,14 +11,17 @@ namespace dfsmr {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(5);
-constexpr auto kPing = std::chrono::seconds(1);
+constexpr std::chrono::seconds kPing{1};
 constexpr const char* kPingMethod = "/dfsmr.peer.Peer/Ping";
 constexpr const char* kLookKey = "dfsmr-look";
+constexpr std::chrono::seconds kAdoption{5};
+constexpr const char* kAdoptMethod = "/dfsmr.peer.Peer/Adopt";
+constexpr const char* kSpaceKey = "dfsmr-namespace";
 
-// A call that ends with `status` at once, and takes an empty request and reply.
+// A call of another server, which ends once with a status. It takes an empty request and reply.
 class Answer final : public grpc::ServerGenericBidiReactor {
  public:
-  explicit Answer(const grpc::Status& status) {
+  void End(const grpc::Status& status) {
     if (status.ok()) {
       StartWriteAndFinish(&nothing_, grpc::WriteOptions(), status);
     } else {
@@ -32,6 +36,29 @@ class Answer final : public grpc::ServerGenericBidiReactor {
     return grpc::ByteBuffer(&slice, 1);
   }();
 };
+
+// What one server asks another one. `done` is called once.
+void AskPeer(const Front& front, const std::shared_ptr<Peer>& peer, const char* method,
+             std::chrono::seconds patience, const char* key, const std::string& value,
+             std::function<void(const grpc::Status& status)> done) {
+  struct Asked {
+    grpc::ClientContext context;
+    grpc::ByteBuffer request;
+    grpc::ByteBuffer reply;
+  };
+  auto asked = std::make_shared<Asked>();
+  const grpc::Slice slice;
+  asked->request = grpc::ByteBuffer(&slice, 1);
+  asked->context.set_deadline(std::chrono::system_clock::now() + patience);
+  asked->context.AddMetadata(
+      std::string(kPassedOn),
+      Prove(front.outside().secret,
+            {.sender = front.outside().self, .receiver = peer->id, .method = method}));
+  if (!value.empty()) asked->context.AddMetadata(key, value);
+  peer->stub.UnaryCall(
+      &asked->context, method, grpc::StubOptions(), &asked->request, &asked->reply,
+      [asked, done = std::move(done)](const grpc::Status& status) { done(status); });
+}
 
 }  // namespace
 
@@ -56,23 +83,33 @@ grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServer
     call->Begin();
     return call.get();
   }
-  if (context->method() != kPingMethod) {
-    auto call = std::make_shared<Passing>(*this, context);
-    call->Begin();
-    return call.get();
+  if (context->method() == kPingMethod || context->method() == kAdoptMethod) {
+    return TakeFromPeer(*context);
   }
-  const auto& metadata = context->client_metadata();
-  const auto proof = metadata.find(grpc::string_ref(kPassedOn.data(), kPassedOn.size()));
-  PassedOn ping{.method = kPingMethod};
-  if (proof == metadata.end() ||
-      !Proven(outside_.secret, std::string_view(proof->second.data(), proof->second.size()),
-              &ping) ||
-      ping.receiver != outside_.self) {
-    return new Answer(grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
-                                   "no server of this store asks so, or it asks another one"));
+  auto call = std::make_shared<Passing>(*this, context);
+  call->Begin();
+  return call.get();
+}
+
+grpc::ServerGenericBidiReactor* Front::TakeFromPeer(
+    const grpc::GenericCallbackServerContext& context) {
+  const Metadata& metadata = context.client_metadata();
+  PassedOn asked{.method = context.method()};
+  auto* const answer = new Answer;
+  if (!Proven(outside_.secret, ValueOf(metadata, kPassedOn), &asked) ||
+      asked.receiver != outside_.self) {
+    answer->End(grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
+                             "no server of this store asks so, or it asks another one"));
+  } else if (context.method() == kPingMethod) {
+    outside_.pinged(metadata.find(kLookKey) != metadata.end());
+    answer->End(grpc::Status::OK);
+  } else {
+    outside_.adopt(ValueOf(metadata, kSpaceKey), [answer](bool done) {
+      answer->End(done ? grpc::Status::OK
+                       : grpc::Status(grpc::StatusCode::UNAVAILABLE, "it was not adopted"));
+    });
   }
-  outside_.pinged(metadata.find(kLookKey) != metadata.end());
-  return new Answer(grpc::Status::OK);
+  return answer;
 }
 
 void Front::SetRoutes(Routes routes) {
@@ -180,34 +217,26 @@ void Front::Tend() {
   }
 }
 
+void HaveAdopted(const Front& front, const std::shared_ptr<Peer>& peer, const std::string& ns,
+                 std::function<void(bool)> done) {
+  AskPeer(front, peer, kAdoptMethod, kAdoption, kSpaceKey, ns,
+          [done = std::move(done)](const grpc::Status& status) { done(status.ok()); });
+}
+
 void Ping(const Front& front, const std::shared_ptr<Peer>& peer, bool look,
           std::function<void(bool, const std::string&)> done) {
-  struct Asked {
-    grpc::ClientContext context;
-    grpc::ByteBuffer request;
-    grpc::ByteBuffer reply;
-  };
-  auto asked = std::make_shared<Asked>();
-  const grpc::Slice slice;
-  asked->request = grpc::ByteBuffer(&slice, 1);
-  asked->context.set_deadline(std::chrono::system_clock::now() + kPing);
-  asked->context.AddMetadata(
-      std::string(kPassedOn),
-      Prove(front.outside().secret,
-            {.sender = front.outside().self, .receiver = peer->id, .method = kPingMethod}));
-  if (look) asked->context.AddMetadata(kLookKey, "1");
   const LeaseTime sent = LeaseTimeNow();
-  peer->stub.UnaryCall(
-      &asked->context, kPingMethod, grpc::StubOptions(), &asked->request, &asked->reply,
-      [asked, peer, sent, done = std::move(done)](const grpc::Status& status) {
-        peer->answers = status.ok();
-        if (status.ok()) {
-          peer->answered = LeaseTimeNow().count();
-          peer->round_trip_us =
-              std::chrono::duration_cast<std::chrono::microseconds>(LeaseTimeNow() - sent).count();
-        }
-        done(status.ok(), status.error_message());
-      });
+  AskPeer(front, peer, kPingMethod, kPing, kLookKey, look ? "1" : "",
+          [peer, sent, done = std::move(done)](const grpc::Status& status) {
+            peer->answers = status.ok();
+            if (status.ok()) {
+              const LeaseTime now = LeaseTimeNow();
+              peer->answered = now.count();
+              peer->round_trip_us =
+                  std::chrono::duration_cast<std::chrono::microseconds>(now - sent).count();
+            }
+            done(status.ok(), status.error_message());
+          });
 }
 
 }  // namespace dfsmr

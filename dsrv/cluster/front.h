@@ -61,6 +61,9 @@ class Passing;
 
 class Front final : public grpc::CallbackGenericService {
  public:
+  // Has partitions adopt what home has changed in a namespace; empty: in any. `done` is called once,
+  // from any thread, perhaps at once; false: it has to be asked again.
+  using Adopt = std::function<void(const std::string& ns, std::function<void(bool done)> done)>;
   struct Outside {
     std::string self;    // this server's id
     std::string secret;  // of the store
@@ -75,6 +78,11 @@ class Front final : public grpc::CallbackGenericService {
     // The reply to GetCluster of a server that finds nobody to ask, for who shows this token;
     // nullopt: without an owner nobody knows whether he may see it. Any thread.
     std::function<std::optional<grpc::ByteBuffer>(const std::string& bearer)> cluster;
+    // Has those adopt it that this server owns. Any thread; must not block. Where there are several
+    // partitions, as the next.
+    Adopt adopt = {};
+    // Has all of the store adopt it, and calls `done` then, not before it returns.
+    std::function<void(const std::string& ns, std::function<void()> done)> spread = {};
   };
   explicit Front(Outside outside);
   ~Front() override;
@@ -133,6 +141,8 @@ class Front final : public grpc::CallbackGenericService {
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
+  grpc::ServerGenericBidiReactor* TakeFromPeer(
+      const grpc::GenericCallbackServerContext& context);
   std::vector<std::shared_ptr<Passing>> All();
   using Counts = std::function<bool(Passing&)>;
   bool Await(std::chrono::steady_clock::time_point until, const Counts& counts);
@@ -153,6 +163,11 @@ class Front final : public grpc::CallbackGenericService {
   bool ended_ GUARDED(mutex_) = false;
   std::thread tender_;
 };
+
+// Asks another server to have its partitions adopt what home has changed. `done` is called once, from
+// any thread; false: nobody knows whether it has.
+void HaveAdopted(const Front& front, const std::shared_ptr<Peer>& peer, const std::string& ns,
+                 std::function<void(bool done)> done);
 
 // Asks another server whether it can be reached, and says whether there is something new to see.
 // `done` is called once, from any thread; with the cause, where it cannot.

@@ -299,9 +299,18 @@ void Keeper::Quit() {
       std::chrono::steady_clock::now() + std::chrono::seconds(2));
 }
 
-std::shared_ptr<const Keeper::Sight> Keeper::sight() const {
+Keeper::SightPtr Keeper::sight() const {
   const Lock lock(mutex_);
   return sight_;
+}
+
+void Keeper::LookFor(std::function<void(const SightPtr&)> then) {
+  const Lock lock(mutex_);
+  asked_.push_back([this, then = std::move(then)] {
+    Look();
+    then(sight());
+  });
+  changed_.NotifyAll();
 }
 
 }  // namespace dfsmr

@@ -53,6 +53,7 @@ class Keeper {
     LeaseTime when{};  // it was asked for
     std::vector<std::shared_ptr<Peer>> peers;
   };
+  using SightPtr = std::shared_ptr<const Sight>;
 
   // `roster` was opened, and `self` has joined it at `joined`.
   Keeper(Roster& roster, const ServerRow& self, LeaseTime joined, Front& front, Outside outside);
@@ -79,7 +80,10 @@ class Keeper {
   // It is gone: its row says so, the others are told, and the thread ends.
   void Quit();
   // What it has seen last; null: nothing yet.
-  std::shared_ptr<const Sight> sight() const;
+  SightPtr sight() const;
+  // Looks, and tells what it has seen last. `then` is called by the keeper's thread, and must not
+  // block; never, when it ends before.
+  void LookFor(std::function<void(const SightPtr& sight)> then);
 
  private:
   // What other threads want of this one, done between two looks. True: it was done.
@@ -123,7 +127,7 @@ class Keeper {
   bool look_ GUARDED(mutex_) = false;
   bool ended_ GUARDED(mutex_) = false;
   std::vector<std::function<void()>> asked_ GUARDED(mutex_);
-  std::shared_ptr<const Sight> sight_ GUARDED(mutex_);
+  SightPtr sight_ GUARDED(mutex_);
   std::thread thread_;
 };
 

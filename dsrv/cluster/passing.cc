@@ -373,7 +373,28 @@ void Passing::TakeEnd(Try* from, const grpc::Status& status) {
     if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
   }
   if (have_reply_ && !facts_.many_replies) AddStart(from->context);
-  Finish(status);
+  IsForAll(*from, status) ? Spread(status) : Finish(status);
+}
+
+bool Passing::IsForAll(const Try& from, const grpc::Status& status) const {
+  return status.ok() && from.route().kind == Route::Kind::kHere &&
+         front_.outside().partitions > 1 && ReachOf(method_).reach == Reach::kForAll;
+}
+
+// What home has changed all adopt before the caller hears of it.
+void Passing::Spread(const grpc::Status& status) {
+  const MethodReach method = ReachOf(method_);
+  grpc::Slice request;
+  std::string ns;
+  if (first_ && method.ns != 0 && first_->DumpToSingleSlice(&request).ok()) {
+    const std::string_view bytes(reinterpret_cast<const char*>(request.begin()), request.size());
+    ns = TextOfField(bytes, method.ns).value_or("");
+    if (ns.empty()) ns = "default";
+  }
+  front_.outside().spread(ns, [self = self_, status] {
+    const Lock lock(self->mutex_);
+    self->Finish(status);
+  });
 }
 
 // The services of this process have not let the call in, since they are being closed: the partition

@@ -85,6 +85,8 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   void TakeWritten(Try* from, bool ok);
   void TakeEnd(Try* from, const grpc::Status& status);
   bool Closed(const Try& from, const grpc::Status& status) REQUIRES(mutex_);
+  bool IsForAll(const Try& from, const grpc::Status& status) const;
+  void Spread(const grpc::Status& status) REQUIRES(mutex_);
   static bool OwnerLost(const Try& from, const grpc::Status& status);
   void AskAgain() REQUIRES(mutex_);
   void Compare() REQUIRES(mutex_);

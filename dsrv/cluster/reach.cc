@@ -17,7 +17,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"dfsmr.v1.RunnerService/Define", Reach::kAtHome},
+    {"dfsmr.v1.RunnerService/Define", Reach::kForAll},
     {"dfsmr.v1.RunnerService/ListMachines", Reach::kAll},
     {"dfsmr.v1.RunnerService/GetMachine", Reach::kAll},
     {"dfsmr.v1.RunnerService/Start", Reach::kInstance, "id"},
@@ -37,11 +37,11 @@ constexpr Row kRows[] = {
     {"dfsmr.v1.RunnerService/Cancel", Reach::kInstance, "instance"},
     {"dfsmr.v1.RunnerService/Changes", Reach::kAll, "instance"},
 
-    {"dfsmr.v1.TokenService/CreateToken", Reach::kAtHome},
+    {"dfsmr.v1.TokenService/CreateToken", Reach::kForAll},
     {"dfsmr.v1.TokenService/ListTokens", Reach::kAtHome},
-    {"dfsmr.v1.TokenService/RevokeToken", Reach::kAtHome},
+    {"dfsmr.v1.TokenService/RevokeToken", Reach::kForAll},
     {"dfsmr.v1.TokenService/GetCaller", Reach::kAtHome},
-    {"dfsmr.v1.TokenService/CreateSession", Reach::kAtHome},
+    {"dfsmr.v1.TokenService/CreateSession", Reach::kForAll},
     {"dfsmr.v1.BackupService/Backup", Reach::kAtHome},
 
     {"dfsmr.v1.ScheduleService/ListSchedules", Reach::kAtHome},
@@ -75,24 +75,24 @@ constexpr Row kRows[] = {
     {"dfsmr.v1.AgentService/EvictAgent", Reach::kAtHome},
     {"dfsmr.v1.AgentService/ListOperations", Reach::kAll},
 
-    {"dfsmr.v1.PackageService/PutPackage", Reach::kAtHome},
+    {"dfsmr.v1.PackageService/PutPackage", Reach::kForAll},
     {"dfsmr.v1.PackageService/FetchPackage", Reach::kAtHome},
     {"dfsmr.v1.PackageService/ListPackages", Reach::kAtHome},
     {"dfsmr.v1.PackageService/GetPackage", Reach::kAtHome},
-    {"dfsmr.v1.PackageService/ActivatePackage", Reach::kAtHome},
-    {"dfsmr.v1.PackageService/DeactivatePackage", Reach::kAtHome},
-    {"dfsmr.v1.PackageService/RemovePackage", Reach::kAtHome},
-    {"dfsmr.v1.PackageService/SignPackage", Reach::kAtHome},
-    {"dfsmr.v1.PackageService/AddTrustedKey", Reach::kAtHome},
+    {"dfsmr.v1.PackageService/ActivatePackage", Reach::kForAll},
+    {"dfsmr.v1.PackageService/DeactivatePackage", Reach::kForAll},
+    {"dfsmr.v1.PackageService/RemovePackage", Reach::kForAll},
+    {"dfsmr.v1.PackageService/SignPackage", Reach::kForAll},
+    {"dfsmr.v1.PackageService/AddTrustedKey", Reach::kForAll},
     {"dfsmr.v1.PackageService/ListTrustedKeys", Reach::kAtHome},
-    {"dfsmr.v1.PackageService/RevokeTrustedKey", Reach::kAtHome},
+    {"dfsmr.v1.PackageService/RevokeTrustedKey", Reach::kForAll},
 
-    {"dfsmr.v1.NamespaceService/CreateNamespace", Reach::kAtHome},
+    {"dfsmr.v1.NamespaceService/CreateNamespace", Reach::kForAll},
     {"dfsmr.v1.NamespaceService/ListNamespaces", Reach::kAll},
     {"dfsmr.v1.NamespaceService/GetNamespace", Reach::kAll},
-    {"dfsmr.v1.NamespaceService/UpdateNamespace", Reach::kAtHome},
-    {"dfsmr.v1.NamespaceService/FreezeNamespace", Reach::kAtHome},
-    {"dfsmr.v1.NamespaceService/DeleteNamespace", Reach::kAtHome},
+    {"dfsmr.v1.NamespaceService/UpdateNamespace", Reach::kForAll},
+    {"dfsmr.v1.NamespaceService/FreezeNamespace", Reach::kForAll},
+    {"dfsmr.v1.NamespaceService/DeleteNamespace", Reach::kForAll},
     {"dfsmr.v1.NamespaceService/ExportNamespace", Reach::kOwn},
     {"dfsmr.v1.NamespaceService/ImportNamespace", Reach::kOwn},
 
@@ -116,7 +116,7 @@ constexpr Row kRows[] = {
     {"dfsmr.v1.BulkService/StopBulk", Reach::kAll},
     {"dfsmr.v1.ClusterService/GetCluster", Reach::kOwn},
 
-    {"DistributedFSMRunner/Define", Reach::kAtHome},
+    {"DistributedFSMRunner/Define", Reach::kForAll},
     {"DistributedFSMRunner/Start", Reach::kInstance, "id"},
     {"DistributedFSMRunner/Ready", Reach::kOwn},
     {"DistributedFSMRunner/Machines", Reach::kAtHome},
@@ -227,7 +227,7 @@ std::optional<std::string_view> TextOfField(std::string_view message, uint32_t n
 Destination DestinationOf(const MethodReach& method, std::string_view request,
                           uint16_t partitions) {
   using Kind = Destination::Kind;
-  if (partitions == 1 || method.reach == Reach::kAtHome) return {};
+  if (partitions == 1 || method.AtHome()) return {};
   if (method.reach == Reach::kItems || method.reach == Reach::kOwn) return {Kind::kSeveral};
   const auto id = TextOfField(request, method.id);
   if (!id) return {};  // its services say what is wrong with it

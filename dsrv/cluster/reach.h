@@ -12,6 +12,7 @@ namespace dfsmr {
 
 enum class Reach : uint8_t {
   kAtHome,
+  kForAll,      // at home, and all partitions adopt what it changes there
   kInstance,  // where the instance lives that the request names
   kItems,     // each of its items where its instance lives
   kAll,       // all partitions, unless it names an instance
@@ -22,6 +23,8 @@ struct MethodReach {
   Reach reach = Reach::kAtHome;
   uint32_t ns = 0;  // the numbers of the fields that name the instance; 0: there is none
   uint32_t id = 0;
+
+  bool AtHome() const { return reach == Reach::kAtHome || reach == Reach::kForAll; }
 };
 
 // By the path of a call, "/PACKAGE.SERVICE/METHOD". nullopt: no row says how far it reaches.

@@ -46,7 +46,8 @@ EngineOptions WithDefaults(EngineOptions options) {
 
 Engine::Parts::Parts(Store& store, EngineOptions given)
     : options(WithDefaults(std::move(given))),
-      turn(store, options.partition, options.virtual_clock),
+      turn(store, options.partition, options.home.value_or(options.partition),
+           options.virtual_clock),
       catalog(turn, options),
       measures(turn, catalog, options),
       documents(turn, options, package_table),

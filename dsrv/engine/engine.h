@@ -35,6 +35,7 @@
 namespace dfsmr {
 
 // compile.h
+struct Adoption;      // adoption.h
 struct Compiled;
 struct DefinitionSet;
 struct DefineProblem;
@@ -117,6 +118,8 @@ class Engine {
   // since, so compile `sources`, which are unchanged, again.
   std::optional<Result<std::vector<Defined>>> Define(const std::string& ns, Sources* sources,
                                                      Compiled* compiled, bool validate_only);
+  // Takes over what home has defined since, in the engine of another partition.
+  void Adopt(Adoption adoption);
   // Schedules, triggers and limits as they were defined.
   Documents& documents();
   // Packages: what is put, activated and removed.

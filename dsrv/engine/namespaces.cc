@@ -58,9 +58,10 @@ Error NoSuchNamespace(const std::string& ns) {
 // Which there are -------------------------------------------------------------------------------
 
 Result<Ok> Spaces::Recover() {
-  auto scanned = rows::ScanSpaces(turn_.reader(), [&](std::string_view ns, rows::SpaceRow row) {
+  auto scanned = rows::ScanSpaces(turn_.home(), [&](std::string_view ns, rows::SpaceRow row) {
     Space& space = spaces_[std::string(ns)];
     space.row = std::move(row);
+    if (!turn_.at_home()) space.row.feed_floor = 0;  // of another partition's feed
     if (!space.Gone()) ++there_;
     if (/*mutant recover-frozen-runs*/ space.Rests() /*end*/) ++resting_;
   });
@@ -80,6 +81,22 @@ Result<Ok> Spaces::Recover() {
     if (space.row.feed_floor > 0) catalog_.SetFeedFloor(ns, space.row.feed_floor);
   }
   return Ok{};
+}
+
+bool Spaces::Adopt(const std::string& ns, rows::SpaceRow row) {
+  const auto [found, added] = spaces_.try_emplace(ns);
+  Space& space = found->second;
+  const bool rested = !added && space.Rests();
+  if (!added && !space.Gone()) --there_;
+  if (rested) --resting_;
+  row.feed_floor = space.row.feed_floor;
+  space.row = std::move(row);
+  if (space.Rests()) ++resting_;
+  if (!space.Gone()) {
+    ++there_;
+    Enforce(ns, space);
+  }
+  return rested != space.Rests();
 }
 
 void Spaces::Loaded() {

@@ -76,6 +76,8 @@ class Spaces {
 
   // At start, before anything else is read. Namespaces that are in use and have no row get one.
   Result<Ok> Recover();
+  // Takes over its settings and state from home. True: it rests now, or rests no longer.
+  bool Adopt(const std::string& ns, rows::SpaceRow row);
   // At start, when all instances are there: from now on quotas count.
   void Loaded();
 

@@ -95,4 +95,18 @@ Result<Ok> PackageTable::Recover(const rows::Reader& reader) {
       });
 }
 
+void PackageTable::Adopt(const PackageTable& later) {
+  for (const auto& [name, state] : later.packages_) {
+    PackageState& mine = packages_[name];
+    for (const auto& [text, known] : state.versions) {
+      const auto [there, added] = mine.versions.try_emplace(text, known);
+      if (added) continue;
+      const PackageVersionPtr version = there->second.version;
+      there->second = known;
+      there->second.version = version;
+    }
+    mine.force = state.force;
+  }
+}
+
 }  // namespace dfsmr

@@ -58,6 +58,8 @@ class PackageTable {
   void Forget(const std::string& ns);
   // Reads what the store holds.
   Result<Ok> Recover(const rows::Reader& reader);
+  // Takes over what was read later; what it knows of versions keeps its place in memory.
+  void Adopt(const PackageTable& later);
   const std::map<Name, PackageState>& all() const { return packages_; }
 
  private:

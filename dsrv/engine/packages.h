@@ -34,6 +34,7 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/adoption.h"
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/compile.h"
 #include "dsrv/engine/documents.h"
@@ -214,6 +215,10 @@ class Packages {
   std::optional<Error> Refuse(const std::string& ns, const Sources& sources);
   // Adds a version of a machine, of a package or by hand.
   void AddVersion(MachineVersion version, std::shared_ptr<const Machine> shown);
+  // What a stored version needs of its package.
+  void Complete(const rows::MachineRow& row, MachineVersion* version) const;
+  // Takes over versions of packages and machines from home.
+  void Adopt(Adoption adoption);
 
  private:
   struct Target;
@@ -245,6 +250,9 @@ class Packages {
   void ApplyRetired(const std::string& ns, const PackageVersion& package,
                     const std::vector<DocumentChange>& retired);
   void RetireMachine(MachineState& machine, const PackageVersion& package);
+  void Install(MachineVersionPtr version, std::shared_ptr<const Machine> shown);
+  void AdoptMachine(Adoption::Machine one);
+  void DeriveQueues(const std::string& ns);
   void PutForce(const ActivateArgs& args, PackageState& state, const PackageVersionPtr& version,
                 rows::PackageRow force);
   void SetCandidate(const std::string& ns, const std::string& package, const PackageState& state);

@@ -108,12 +108,14 @@ void Packages::AddVersion(MachineVersion version, std::shared_ptr<const Machine>
   }
   row.graph = GraphKept(shown);
   rows::PutMachine(below_.turn.writer(), row);
-  VersionState& added = below_.catalog.Add(definition, std::move(shown));
   below_.statistics.Record(&event, nullptr);
-  const bool moves = definition->machine.upgrade_strategy != UpgradeStrategy::kContinue;
-  if (moves && definition->version > 1 && !definition->candidate) {
-    below_.upgrades.LeaveBehind(added);
-  }
+  Install(std::move(definition), std::move(shown));
+}
+
+void Packages::Install(MachineVersionPtr version, std::shared_ptr<const Machine> shown) {
+  VersionState& added = below_.catalog.Add(version, std::move(shown));
+  const bool moves = version->machine.upgrade_strategy != UpgradeStrategy::kContinue;
+  if (moves && version->version > 1 && !version->candidate) below_.upgrades.LeaveBehind(added);
 }
 
 void Packages::RetireMachine(MachineState& machine, const PackageVersion& package) {
@@ -173,13 +175,17 @@ void Packages::PutForce(const ActivateArgs& args, PackageState& state,
                                                      version->package, force); /*end*/
   state.force = std::move(force);
   below_.trust.ActiveChanged(args.ns);
-  below_.agenda.Derive(args.ns, [this](QueueKey* key) {
+  DeriveQueues(args.ns);
+  Tell(any ? ChangeKind::kPackageActivated : ChangeKind::kPackageDeactivated, *version, args.by,
+       args.note);
+}
+
+void Packages::DeriveQueues(const std::string& ns) {
+  below_.agenda.Derive(ns, [this](QueueKey* key) {
     const VersionState* of =
         key->version > 0 ? below_.catalog.VersionOf(key->ns, key->machine, key->version) : nullptr;
     below_.table.Derive(of ? of->Now().definition->package : nullptr, key);
   });
-  Tell(any ? ChangeKind::kPackageActivated : ChangeKind::kPackageDeactivated, *version, args.by,
-       args.note);
 }
 
 void Packages::PutInForce(const std::string& ns, const PackageVersionPtr& version, uint32_t share,

@@ -1,5 +1,7 @@
 // Start-up: what is kept in memory is rebuilt from what lives.
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "dsrv/engine/engine.h"
 #include "dsrv/engine/parts.h"
@@ -51,7 +53,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   const rows::ClockRow clock = kept->value_or(rows::ClockRow{});
   parts_->turn.Recover(epoch, *first, *last, std::max(now, clock.time), clock.last_change);
   done = parts_->spaces.Recover();
-  if (done) done = parts_->package_table.Recover(parts_->turn.reader());
+  if (done) done = parts_->package_table.Recover(parts_->turn.home());
   if (done) done = LoadMachines();
   if (done) done = parts_->statistics.Recover();
   if (done) done = parts_->groups.Recover();
@@ -75,36 +77,34 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
 
 Result<Ok> Engine::LoadMachines() {
   Result<Ok> outcome = Ok{};
-  auto scanned = rows::ScanMachines(parts_->turn.reader(), [&](rows::MachineRow row) {
-    auto machine = parts_->options.compile(row.source);
-    if (!machine) {
-      outcome = Error{Code::kDataLoss, Reason::kStoreFailed,
-                      "version " + std::to_string(row.version) + " of machine '" + row.id +
-                          "' in the store is not accepted any more: " + machine.error().message};
+  auto scanned = rows::ScanMachines(parts_->turn.home(), [&](rows::MachineRow row) {
+    const bool retired = row.retired;
+    auto one = CompileRow(std::move(row), parts_->options.compile);
+    if (!one) {
+      outcome = one.error();
       return;
     }
-    MachineVersion version{row.ns, row.version, *std::move(machine), row.define_time};
-    if (!row.package.empty()) {
-      version.package = parts_->package_table.Version(row.ns, row.package, row.package_version);
-      version.candidate = row.candidate;
-      const auto& own = parts_->options.own_machine;
-      if (version.package && own) own(*version.package, &version.machine);
-      version.core = CoreOf(version.machine);
-    }
-    auto shown = ShownOf(row.id, row.graph);
-    if (!shown && !row.graph.empty()) {
-      outcome = Error{Code::kDataLoss, Reason::kStoreFailed,
-                      "the store holds a damaged graph of version " + std::to_string(row.version) +
-                          " of plan '" + row.id + "'"};
-      return;
-    }
-    VersionState& added = parts_->catalog.Add(
-        std::make_shared<const MachineVersion>(std::move(version)), std::move(shown));
-    if (row.retired) parts_->catalog.Retire(*added.machine);
+    parts_->packages.Complete(one->row, one->version.get());
+    const VersionState& added = parts_->catalog.Add(std::move(one->version), std::move(one->shown));
+    if (retired) parts_->catalog.Retire(*added.machine);
   });
   if (!scanned || !outcome) return scanned ? outcome : scanned;
   parts_->catalog.CompileDefined();
   return Ok{};
+}
+
+// Namespaces first, since their settings say what of packages is blocked.
+void Engine::Adopt(Adoption adoption) {
+  Check(!parts_->turn.at_home(), "home has nobody to adopt from");
+  for (auto& [ns, row] : std::exchange(adoption.spaces, {})) {
+    const bool changed = parts_->spaces.Adopt(ns, std::move(row));
+    if (changed) parts_->agenda.SetFrozen(ns, parts_->spaces.Frozen(ns));
+  }
+  std::map<std::string, std::vector<rows::TrustedKeyRow>> keys;
+  for (auto& [ns, key] : adoption.keys) keys[ns].push_back(std::move(key));
+  for (const auto& [name, state] : adoption.packages.all()) keys.try_emplace(name.first);
+  parts_->packages.Adopt(std::move(adoption));
+  for (auto& [ns, all] : keys) parts_->trust.Adopt(ns, std::move(all));
 }
 
 // One instance that has not stopped: what is kept of it in memory besides itself.

@@ -33,7 +33,7 @@ const PackageVersion* PinnedBy(const VersionState& version) {
 
 Result<Ok> Trust::Recover() {
   auto scanned =
-      rows::ScanTrustedKeys(turn_.reader(), [this](std::string_view ns, rows::TrustedKeyRow row) {
+      rows::ScanTrustedKeys(turn_.home(), [this](std::string_view ns, rows::TrustedKeyRow row) {
         std::string fingerprint = row.fingerprint;
         keys_[std::string(ns)][std::move(fingerprint)] = std::move(row);
       });
@@ -45,6 +45,15 @@ Result<Ok> Trust::Recover() {
     /*mutant recover-unblocked*/ Changed(last); /*end*/
   }
   return scanned;
+}
+
+void Trust::Adopt(const std::string& ns, std::vector<rows::TrustedKeyRow> keys) {
+  keys_.erase(ns);
+  for (rows::TrustedKeyRow& key : keys) {
+    std::string fingerprint = key.fingerprint;
+    keys_[ns][std::move(fingerprint)] = std::move(key);
+  }
+  Changed(ns);
 }
 
 void Trust::Forget(const std::string& ns) {

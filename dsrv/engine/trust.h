@@ -55,6 +55,8 @@ class Trust {
 
   // At start, when machines and packages are there.
   Result<Ok> Recover();
+  // Takes over all keys of a namespace from home, when its packages are there.
+  void Adopt(const std::string& ns, std::vector<rows::TrustedKeyRow> keys);
   // Forgets those of a namespace that goes.
   void Forget(const std::string& ns);
 

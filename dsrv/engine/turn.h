@@ -36,8 +36,12 @@ class FeedListener {
 
 class OpenTurn {
  public:
-  OpenTurn(const Store& store, PartitionId partition, bool virtual_clock = false)
-      : store_(store), partition_(partition), virtual_(virtual_clock), rows_(store) {}
+  OpenTurn(const Store& store, PartitionId partition, PartitionId home, bool virtual_clock = false)
+      : store_(store),
+        partition_(partition),
+        home_(home),
+        virtual_(virtual_clock),
+        rows_(store) {}
   OpenTurn(const OpenTurn&) = delete;
   OpenTurn& operator=(const OpenTurn&) = delete;
 
@@ -88,6 +92,9 @@ class OpenTurn {
   rows::Reader reader() const { /*mutant own-writes-unread*/
     return {rows_, partition_}; /*end*/
   }
+  // The rows of what belongs to all partitions.
+  rows::Reader home() const { return {rows_, home_}; }
+  bool at_home() const { return partition_ == home_; }
   rows::Writer writer() { return {rows_.batch(), partition_}; }
   // Gives the record the next number of the feed, and appends it to the feed.
   void Append(Event* event);
@@ -141,6 +148,7 @@ class OpenTurn {
  private:
   const Store& store_;
   const PartitionId partition_;
+  const PartitionId home_;
   const bool virtual_;
   uint64_t epoch_ = 0;
   uint64_t last_seq_ = 0;

@@ -268,6 +268,8 @@ struct BulkPortion {
 struct EngineOptions {
   PartitionId partition = 0;
   uint16_t partitions = 1;  // of the store
+  // The partition that has the rows of what belongs to all; nullopt: this one.
+  std::optional<PartitionId> home = {};
   Duration retention = std::chrono::hours(24 * 7);
   Duration lazy = std::chrono::milliseconds(300);  // a claim is written after at most this long
   Duration stats_every = std::chrono::seconds(5);

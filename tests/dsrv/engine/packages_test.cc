@@ -8,6 +8,8 @@
 
 #include "dsrv/engine/deletions.h"
 #include "fsm/when/schedule.h"
+#include "storage/place.h"
+#include "storage/rows/machine.h"
 #include "storage/rows/space.h"
 #include "tests/dsrv/engine/own_names.h"
 #include "tests/dsrv/engine/world.h"
@@ -27,7 +29,7 @@ EngineOptions Options() {
 
 class Shop : public World {
  public:
-  Shop() : World(Options()) {}
+  explicit Shop(Store* store = nullptr) : World(Options(), store) {}
 
   // Puts a version of package p with the documents of `yaml`. Its worker serves all of it.
   Result<bool> Put(const std::string& version, const std::string& yaml,
@@ -808,6 +810,115 @@ TEST_CASE("a namespace that is deleted takes its packages along") {
   CHECK(shop.PackageOf("i") == "1.0.0");
   shop.Elapse(2h);
   CHECK(shop.Ready().size() == 1);
+}
+
+// An engine of another partition of the store that a shop has its rows in.
+class Branch : public World {
+ public:
+  static constexpr PartitionId kPartition = 1;
+
+  explicit Branch(Store* store) : World(With(Options()), store) {}
+
+  void Adopt(const std::string& ns = "") {
+    auto adoption = ReadAdoption(engine().reader(), 0, CompileOne, ns);
+    REQUIRE(adoption);
+    Do([&](Engine& e) {
+      e.Adopt(*std::move(adoption));
+      return 0;
+    });
+    Drain();
+  }
+  // The n-th id that lives here.
+  static std::string Id(int n) {
+    for (int i = 0;; ++i) {
+      std::string id = "i" + std::to_string(i);
+      if (PartitionOf("ns", id, 2) == kPartition && n-- == 0) return id;
+    }
+  }
+
+ private:
+  static EngineOptions With(EngineOptions options) {
+    options.partition = kPartition;
+    options.partitions = 2;
+    options.home = 0;
+    return options;
+  }
+};
+
+TEST_CASE("what home defines holds in another partition once it has been adopted") {
+  MemoryStore store;
+  Shop home(&store);
+  Branch branch(&store);
+  home.Define(MachineM("upgrade", "a"));
+  CHECK(RefusalOf(branch.TryStart({.machine = "m", .id = Branch::Id(0)})) ==
+        Reason::kNoSuchMachine);
+  branch.Adopt();
+  branch.Start("m", Branch::Id(0));
+  CHECK(branch.Ready().front().node == "a");
+  home.Define("id: m\nupgrade_strategy: upgrade\nnodes:\n  a: {start: true, transitions: {ok: b}}\n"
+              "  b: {transitions: {ok: end}}\n  end: {final: true}\n");
+  SUBCASE("when it is told") { branch.Adopt("ns"); }
+  SUBCASE("when it is opened anew") { branch.Crash(); }
+  branch.Drain();
+  CHECK(branch.Machine("m").definition->version == 2);
+  CHECK(branch.Must(Branch::Id(0)).version == 2);
+  // DEFINED is home's to tell, and the rows are there alone.
+  REQUIRE(rows::ScanFeed({store, Branch::kPartition}, 1, [](const Event& event) {
+    CHECK(event.kind != ChangeKind::kDefined);
+    return true;
+  }));
+  int rows = 0;
+  REQUIRE(rows::ScanMachines({store, Branch::kPartition}, [&](const rows::MachineRow&) { ++rows; }));
+  CHECK(rows == 0);
+}
+
+TEST_CASE("a candidate has its share of the starts in another partition, and a retired id none") {
+  MemoryStore store;
+  Shop home(&store);
+  Branch branch(&store);
+  REQUIRE(home.Put("1.0.0", MachineM("continue", "a") + MachineM("continue", "a", "old")));
+  home.Activate("1.0.0");
+  branch.Adopt("ns");
+  CHECK(branch.Start("p.m", Branch::Id(0)).version == 1);
+  REQUIRE(home.Put("2.0.0", MachineM("continue", "b")));
+  home.Activate("2.0.0", 10'000);
+  branch.Adopt("ns");
+  const auto package = [&branch](const Instance& instance) {
+    return branch.engine()
+        .reader()
+        .registry.Find("ns", instance.machine, instance.version)
+        ->package->version;
+  };
+  CHECK(package(branch.Start("p.m", Branch::Id(1))) == "2.0.0");
+  home.Activate("2.0.0");
+  CHECK(branch.TryStart({.machine = "p.old", .id = Branch::Id(2)}));
+  SUBCASE("when it is told") { branch.Adopt("ns"); }
+  SUBCASE("when it is opened anew") { branch.Crash(); }
+  CHECK(RefusalOf(branch.TryStart({.machine = "p.old", .id = Branch::Id(3)})) ==
+        Reason::kRetired);
+  CHECK(package(branch.Start("p.m", Branch::Id(4))) == "2.0.0");
+}
+
+TEST_CASE("a namespace that is frozen at home rests in another partition, too") {
+  MemoryStore store;
+  Shop home(&store);
+  Branch branch(&store);
+  home.Define(MachineM("continue", "a"));
+  branch.Adopt();
+  branch.Start("m", Branch::Id(0));
+  const auto freeze = [&home](bool frozen) {
+    REQUIRE(home.Do([&](Engine& e) { return e.Freeze("ns", frozen, "ann"); }));
+  };
+  freeze(true);
+  branch.Adopt("ns");
+  SUBCASE("when it is told") {}
+  SUBCASE("when it is opened anew") { branch.Crash(); }
+  CHECK(branch.Ready().empty());
+  CHECK(RefusalOf(branch.TryStart({.machine = "m", .id = Branch::Id(1)})) ==
+        Reason::kNamespaceFrozen);
+  freeze(false);
+  branch.Adopt("ns");
+  CHECK(branch.Ready().size() == 1);
 }
 
 }  // namespace

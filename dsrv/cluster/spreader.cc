@@ -1,0 +1,95 @@
+#include "dsrv/cluster/spreader.h"
+
+#include <grpcpp/alarm.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <utility>
+
+namespace dfsmr {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kBetweenAsks{100};
+
+// On a thread of gRPC's.
+void Later(milliseconds time, std::function<void()> what) {
+  auto alarm = std::make_shared<grpc::Alarm>();
+  grpc::Alarm& set = *alarm;
+  set.Set(std::chrono::system_clock::now() + time,
+          [alarm = std::move(alarm), what = std::move(what)](bool) mutable {
+            const auto ends_with_this = std::move(alarm);
+            what();
+          });
+}
+
+}  // namespace
+
+// One change on its way to all.
+struct Spreader::Round {
+  std::string ns;
+  std::function<void()> done;
+  LeaseTime begun = LeaseTimeNow();
+  Mutex mutex;
+  std::set<std::string> left GUARDED(mutex);  // servers that have not adopted it; "": this one
+};
+
+void Spreader::Begin(const std::string& ns, std::function<void()> done) {
+  auto round = std::make_shared<Round>();
+  round->ns = ns;
+  round->done = std::move(done);
+  Later(milliseconds(0), [this, round] { See(round); });
+}
+
+// Goes by who is there after the change: a server that came before may have read what was before,
+// one that comes later reads what is now.
+void Spreader::See(const RoundPtr& round) {
+  keeper_.LookFor([this, round](const Keeper::SightPtr& sight) {
+    if (!sight || sight->when < round->begun) {
+      return Later(kBetweenAsks, [this, round] { See(round); });
+    }
+    {
+      const Lock lock(round->mutex);
+      round->left.insert("");
+      for (const auto& peer : sight->peers) round->left.insert(peer->id);
+    }
+    for (const auto& peer : sight->peers) AskPeer(round, peer);
+    AskHere(round);
+  });
+}
+
+void Spreader::AskHere(const RoundPtr& round) {
+  here_(round->ns, [this, round](bool done) {
+    if (done) return Adopted(round, "");
+    Later(kBetweenAsks, [this, round] { AskHere(round); });
+  });
+}
+
+void Spreader::AskPeer(const RoundPtr& round, const std::shared_ptr<Peer>& peer) {
+  HaveAdopted(front_, peer, round->ns, [this, round, server = peer->id](bool done) {
+    if (done) return Adopted(round, server);
+    Later(kBetweenAsks, [this, round, server] { AskAgain(round, server); });
+  });
+}
+
+// A server that was buried decides nothing more.
+void Spreader::AskAgain(const RoundPtr& round, const std::string& server) {
+  keeper_.LookFor([this, round, server](const Keeper::SightPtr& sight) {
+    const auto peer = std::ranges::find(sight->peers, server, [](const auto& one) {
+      return one->id;
+    });
+    peer == sight->peers.end() ? Adopted(round, server) : AskPeer(round, *peer);
+  });
+}
+
+void Spreader::Adopted(const RoundPtr& round, const std::string& server) {
+  {
+    const Lock lock(round->mutex);
+    if (round->left.erase(server) == 0 || !round->left.empty()) return;
+  }
+  round->done();
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,189 @@
+"""Several servers over a store of several partitions: each owns its share, and any of them will do."""
+import itertools
+import threading
+import time
+
+import grpc
+import pytest
+
+from cluster_servers import persist, seen_by
+from stubs import admin, admin_grpc, cluster, package, package_grpc, v1
+from support import CALL, Refusal, eventually
+
+PARTITIONS = 8
+# Moves by what comes from outside.
+DOOR = """
+id: door
+nodes:
+  shut: {start: true, transitions: {open: ajar}}
+  ajar: {transitions: {shut: shut, away: gone}}
+  gone: {final: true}
+"""
+
+
+@pytest.fixture
+def parted(sharers):
+    """Makes so many servers of a store of several partitions, of which each has its share."""
+    sharers.flags = ("--partitions", str(PARTITIONS))
+
+    def make(count, *flags, metadata=()):
+        servers = [sharers(*flags) for _ in range(count)]
+        eventually(lambda: shares(servers, metadata) == fair(count), 20.0)
+        return servers
+
+    return make
+
+
+def fair(count):
+    return sorted(PARTITIONS // count + (1 if one < PARTITIONS % count else 0)
+                  for one in range(count))
+
+
+def shares(servers, metadata=()):
+    """How many partitions each server serves, if all are served."""
+    seen = servers[0].clusters.GetCluster(cluster.GetClusterRequest(), metadata=metadata,
+                                          timeout=CALL)
+    if any(one.state != cluster.Partition.SERVING for one in seen.partitions):
+        return []
+    return sorted(one.partitions for one in seen.servers if one.state == cluster.Server.UP)
+
+
+def owners(server):
+    return {one.id: one.server for one in seen_by(server).partitions}
+
+
+def move(server, instance, transition):
+    return server.runner.Transition(
+        v1.TransitionRequest(namespace="default", instance=instance, transition=transition),
+        timeout=CALL)
+
+
+def test_instances_live_in_their_partitions_and_any_server_will_do(parted):
+    servers = parted(2)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(DOOR)
+    seen = set()
+    for number in range(40):
+        spaces[number % 2].start("door", f"door-{number}")
+        move(servers[(number + 1) % 2], f"door-{number}", "open")
+        instance = spaces[0].get(f"door-{number}")
+        assert [one.node for one in instance.tokens] == ["ajar"]
+        seen.add(instance.partition)
+    assert seen == set(range(PARTITIONS))
+    # The table of the contract.
+    spaces[0].start("door", "hello")
+    assert spaces[1].get("hello").partition == 0x2a584165814304a9 % PARTITIONS
+
+
+def test_a_definition_is_in_force_everywhere_from_its_answer_on(parted):
+    servers = parted(3)
+    spaces = [one.space("default") for one in servers]
+    names = itertools.count()
+    for version in range(1, 6):
+        spaces[version % 3].define(DOOR + f"description: number {version}\n")
+        for space in spaces * 4:
+            name = f"door-{next(names)}"
+            space.start("door", name)
+            assert space.get(name).version == version
+
+
+def test_a_namespace_that_is_frozen_takes_no_start_anywhere(parted):
+    servers = parted(2)
+    spaces = [one.space("frozen") for one in servers]
+    spaces[0].define(DOOR)
+    spaces[0].start("door", "one")
+    package_grpc.NamespaceServiceStub(servers[1].channel).FreezeNamespace(
+        package.FreezeNamespaceRequest(name="frozen"), timeout=CALL)
+    for number in range(16):
+        with pytest.raises(grpc.RpcError) as refused:
+            spaces[number % 2].start("door", f"door-{number}")
+        assert Refusal(refused.value).reason == "NAMESPACE_FROZEN"
+
+
+def test_what_a_server_had_is_served_again_after_it_was_killed(parted):
+    servers = parted(3)
+    space = servers[0].space("default")
+    space.define(DOOR)
+    for number in range(30):
+        space.start("door", f"door-{number}")
+    begin = time.monotonic()
+    servers[2].kill()
+    for number in range(30):
+        persist(lambda: move(servers[number % 2], f"door-{number}", "open"))
+    print(f"all partitions serve again after {time.monotonic() - begin:.1f} s")
+    eventually(lambda: shares(servers[:2]) == fair(2), 10.0)
+    for number in range(30):
+        assert [one.node for one in space.get(f"door-{number}").tokens] == ["ajar"]
+
+
+def test_a_stop_gives_partitions_away_and_fails_no_call(parted):
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(DOOR)
+    servers[1].terminate()
+    slowest = 0.0
+    number = 0
+    while servers[1].process.poll() is None:
+        begin = time.monotonic()
+        space.start("door", f"door-{number}")
+        slowest = max(slowest, time.monotonic() - begin)
+        number += 1
+    assert servers[1].exit_status() == 0
+    print(f"{number} starts; the slowest took {slowest:.2f} s")
+    assert slowest < 2.0
+    assert set(owners(servers[0]).values()) == {seen_by(servers[0]).answered_by}
+    for one in range(number):
+        space.get(f"door-{one}")
+
+
+def test_a_server_that_comes_gets_its_share_while_calls_go_on(parted, sharers):
+    first, = parted(1)
+    space = first.space("default")
+    space.define(DOOR)
+    failed = []
+    ended = threading.Event()
+
+    def load():
+        for number in itertools.count():
+            if ended.is_set():
+                return
+            try:
+                space.start("door", f"door-{number}")
+                move(first, f"door-{number}", "open")
+            except grpc.RpcError as error:
+                failed.append(error)
+
+    loader = threading.Thread(target=load)
+    loader.start()
+    second = sharers()
+    eventually(lambda: shares([first, second]) == fair(2), 20.0)
+    ended.set()
+    loader.join()
+    assert not failed, failed[0]
+    assert "starts anew" not in first.log
+
+
+def test_a_token_counts_everywhere_until_it_is_revoked(parted, tmp_path):
+    secret = tmp_path / "admin.token"
+    secret.write_text("a" * 64)
+    secret.chmod(0o600)
+    header = (("authorization", "Bearer " + "a" * 64),)
+    servers = parted(2, "--auth", "tokens", "--admin-token-file", str(secret), metadata=header)
+    tokens = [admin_grpc.TokenServiceStub(one.channel) for one in servers]
+    made = tokens[0].CreateToken(
+        admin.CreateTokenRequest(role=admin.AccessToken.VIEWER), metadata=header, timeout=CALL)
+    mine = (("authorization", "Bearer " + made.secret),)
+
+    def look(server, number):
+        return server.runner.GetInstance(
+            v1.GetInstanceRequest(id=f"door-{number}"), metadata=mine, timeout=CALL)
+
+    for number in range(16):
+        with pytest.raises(grpc.RpcError) as refused:
+            look(servers[number % 2], number)
+        assert Refusal(refused.value).reason == "NO_SUCH_INSTANCE"
+    tokens[1].RevokeToken(admin.RevokeTokenRequest(id=made.token.id), metadata=header, timeout=CALL)
+    for number in range(16):
+        with pytest.raises(grpc.RpcError) as refused:
+            look(servers[number % 2], number)
+        assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/cluster/feeds.h"
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/passing.h"
 #include "dsrv/cluster/proof.h"
@@ -80,6 +81,11 @@ Front::~Front() {
 grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServerContext* context) {
   if (Scatter::Wants(*this, *context)) {
     auto call = std::make_shared<Scatter>(*this, context);
+    call->Begin();
+    return call.get();
+  }
+  if (Feeds::Wants(*this, *context)) {
+    auto call = std::make_shared<Feeds>(*this, context);
     call->Begin();
     return call.get();
   }

@@ -3,25 +3,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "dsrv/access/door_key.h"
 #include "dsrv/cluster/batches.h"
+#include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
-#include "dsrv/cluster/proof.h"
 #include "dsrv/cluster/reach.h"
 
 namespace dfsmr {
 namespace {
-
-grpc::ByteBuffer ToBuffer(const std::string& bytes) {
-  const grpc::Slice slice(bytes);
-  return {&slice, 1};
-}
-
-std::string ToBytes(const grpc::ByteBuffer& buffer) {
-  grpc::Slice slice;
-  if (buffer.Length() == 0 || !buffer.DumpToSingleSlice(&slice).ok()) return {};
-  return {reinterpret_cast<const char*>(slice.begin()), slice.size()};
-}
 
 template <typename Request, typename Reply>
 class BatchOf final : public PartedBatch {
@@ -94,10 +82,7 @@ std::unique_ptr<PartedBatch> MakeBatch(const std::string& method, const std::str
 bool Scatter::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
   if (front.outside().partitions == 1) return false;
   if (ReachOf(context.method()).reach != Reach::kItems) return false;
-  const Metadata& metadata = context.client_metadata();
-  if (!ValueOf(metadata, kPassedOn).empty()) return false;
-  // A part of one that was scattered here.
-  return ValueOf(metadata, door::kKey) != door::Key() || ValueOf(metadata, kForPartition).empty();
+  return !IsInner(context);
 }
 
 void Scatter::Begin() {
@@ -131,38 +116,12 @@ void Scatter::AskAll() {
       asked = asked_.emplace_back(std::make_unique<Asked>()).get();
       if (cancelled_) asked->context.TryCancel();
     }
-    Describe(part, &asked->context);
+    AskInner(*context_, batch_->PartitionAt(part), &asked->context);
     asked->request = ToBuffer(batch_->RequestAt(part));
     own->UnaryCall(&asked->context, method_, grpc::StubOptions(), &asked->request, &asked->reply,
                    [self, part, asked](const grpc::Status& status) {
                      self->Answered(part, asked, status);
                    });
-  }
-}
-
-// As the front tells the services, and for one partition.
-void Scatter::Describe(size_t part, grpc::ClientContext* context) const {
-  const Metadata& metadata = context_->client_metadata();
-  PassOn(metadata, context);
-  const auto add = [context](std::string_view key, const std::string& value) {
-    if (!value.empty()) context->AddMetadata(std::string(key), value);
-  };
-  const bool by_door = ValueOf(metadata, door::kKey) == door::Key();
-  if (by_door) {
-    for (const auto key : {door::kPeer, door::kCertificate, door::kName, door::kRequestId,
-                           door::kPage}) {
-      add(key, ValueOf(metadata, key));
-    }
-  } else {
-    add(door::kPeer, context_->peer());
-    for (const auto& name : context_->auth_context()->FindPropertyValues("x509_common_name")) {
-      add(door::kCertificate, Text(name));
-    }
-  }
-  add(door::kKey, door::Key());
-  add(kForPartition, std::to_string(batch_->PartitionAt(part)));
-  if (context_->deadline() != std::chrono::system_clock::time_point::max()) {
-    context->set_deadline(context_->deadline());
   }
 }
 

@@ -56,7 +56,6 @@ class Scatter final : public grpc::ServerGenericBidiReactor,
   void OnCancel() override;
   void OnDone() override { self_.reset(); }
   void AskAll();
-  void Describe(size_t part, grpc::ClientContext* context) const;
   void Answered(size_t part, Asked* asked, const grpc::Status& status);
   void End();
 

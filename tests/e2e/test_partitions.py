@@ -187,3 +187,76 @@ def test_a_token_counts_everywhere_until_it_is_revoked(parted, tmp_path):
         with pytest.raises(grpc.RpcError) as refused:
             look(servers[number % 2], number)
         assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+
+
+class Reader:
+    """Reads the feed through one server after another, and holds each partition's against gaps."""
+
+    def __init__(self):
+        self.cursor = "0"
+        self.seqs = {}
+        self.started = set()
+
+    def read(self, server, until, within=20.0, **more):
+        """Until it has seen so many instances start, and no more than once each."""
+        end = time.monotonic() + within
+        stream = server.runner.Changes(
+            v1.ChangesRequest(after=self.cursor, **more), timeout=within)
+        try:
+            for message in stream:
+                for change in message.changes:
+                    assert change.seq == self.seqs.get(change.partition, 0) + 1, change
+                    self.seqs[change.partition] = change.seq
+                    if change.kind == v1.Change.STARTED:
+                        assert change.instance not in self.started
+                        self.started.add(change.instance)
+                self.cursor = message.cursor
+                assert len(message.cursor) <= 160
+                if len(self.started) >= until and more.get("follow"):
+                    return
+                assert time.monotonic() < end
+        finally:
+            stream.cancel()
+
+
+def test_the_feed_of_all_partitions_has_no_gaps_at_any_server(parted):
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(DOOR)
+    reader = Reader()
+    for number in range(20):
+        space.start("door", f"door-{number}")
+    reader.read(servers[1], 20)
+    assert len(reader.started) == 20
+    for number in range(20, 40):
+        space.start("door", f"door-{number}")
+    reader.read(servers[0], 40, follow=True)
+    assert reader.started == {f"door-{number}" for number in range(40)}
+    # From now on, and of one instance.
+    now = servers[0].runner.Changes(v1.ChangesRequest(follow=True), timeout=CALL)
+    cursor = next(now).cursor
+    one = servers[1].runner.Changes(v1.ChangesRequest(instance="door-7", after="0"), timeout=CALL)
+    assert [change.instance for message in one for change in message.changes] == ["door-7"]
+    move(servers[1], "door-7", "open")
+    message = next(message for message in now if message.changes)
+    assert [change.instance for change in message.changes] == ["door-7"]
+    now.cancel()
+    reader.cursor = cursor
+    reader.read(servers[1], 40)
+
+
+def test_a_reader_of_the_feed_goes_on_when_an_owner_is_killed(parted):
+    servers = parted(3)
+    space = servers[0].space("default")
+    space.define(DOOR)
+    reader = Reader()
+    reading = threading.Thread(target=lambda: reader.read(servers[0], 60, within=40.0, follow=True))
+    reading.start()
+    for number in range(60):
+        if number == 20:
+            servers[2].kill()
+        if number == 40:
+            servers[1].terminate()
+        persist(lambda: space.start("door", f"door-{number}"))
+    reading.join()
+    assert reader.started == {f"door-{number}" for number in range(60)}

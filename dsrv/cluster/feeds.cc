@@ -1,0 +1,258 @@
+#include "dsrv/cluster/feeds.h"
+
+#include <grpcpp/alarm.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "dsrv/cluster/inner.h"
+#include "dsrv/cluster/metadata.h"
+#include "dsrv/cluster/reach.h"
+#include "fsm/base/names.h"
+#include "fsm/base/reason.h"
+#include "storage/place.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr const char* kMethod = "/dfsmr.v1.RunnerService/Changes";
+constexpr auto kAnew = std::chrono::milliseconds(50);
+constexpr auto kBeat = std::chrono::milliseconds(2'500);  // promised: a message every 5 s
+constexpr const char* kOldest = "0";
+
+// The cursor of a message, in place of its own: of a field that is there twice the last counts.
+void AppendCursor(const std::string& cursor, std::string* message) {
+  v1::ChangesResponse more;
+  more.set_cursor(cursor);
+  more.AppendToString(message);
+}
+
+}  // namespace
+
+// The stream of one partition. One message of it is read ahead.
+class Feeds::Source final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                            public std::enable_shared_from_this<Source> {
+ public:
+  Source(std::shared_ptr<Feeds> feeds, PartitionId of) : partition(of), feeds_(std::move(feeds)) {}
+
+  void Begin(Front& front, const grpc::GenericCallbackServerContext& outer,
+             const v1::ChangesRequest& request) {
+    self_ = shared_from_this();
+    AskInner(outer, partition, &context);
+    request_ = ToBuffer(request.SerializeAsString());
+    own_ = front.own();
+    own_->PrepareBidiStreamingCall(&context, kMethod, grpc::StubOptions(), this);
+    AddHold();
+    StartWriteLast(&request_, grpc::WriteOptions());
+    StartRead(&in_);
+    StartCall();
+  }
+  void ReadOn() { StartRead(&in_); }
+  // No read follows.
+  void Close() { RemoveHold(); }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return Close();
+    feeds_->Take(self_, std::exchange(in_, grpc::ByteBuffer()));
+  }
+  void OnDone(const grpc::Status& status) override {
+    const auto self = std::move(self_);
+    const auto feeds = std::move(feeds_);
+    feeds->TakeEnd(self, status);
+  }
+
+  const PartitionId partition;
+  grpc::ClientContext context;
+  std::string message;  // that was taken, and is not told yet
+
+ private:
+  std::shared_ptr<Feeds> feeds_;
+  SourcePtr self_;
+  std::shared_ptr<grpc::GenericStub> own_;
+  grpc::ByteBuffer request_;
+  grpc::ByteBuffer in_;
+};
+
+bool Feeds::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
+  return front.outside().partitions > 1 && context.method() == kMethod && !IsInner(context);
+}
+
+void Feeds::Begin() {
+  {
+    const Lock lock(mutex_);
+    self_ = shared_from_this();
+  }
+  StartRead(&request_);
+}
+
+void Feeds::OnReadDone(bool ok) {
+  const Lock lock(mutex_);
+  if (!ok || !asked_.ParseFromString(ToBytes(request_))) {
+    return End(grpc::Status(grpc::StatusCode::INTERNAL, "the call came without a request"));
+  }
+  if (auto found = FindPlace(); !found) {
+    context_->AddTrailingMetadata("dfsmr-reason", std::string(Name(found.error().reason)));
+    return End({static_cast<grpc::StatusCode>(found.error().code), found.error().message});
+  }
+  const auto partitions = front_.outside().partitions;
+  sources_.resize(partitions);
+  if (!asked_.instance().empty()) {
+    std::fill(known_.begin(), known_.end(), true);
+    left_ = 1;
+    return Open(PartitionOf(asked_.namespace_(), asked_.instance(), partitions));
+  }
+  left_ = partitions;
+  for (PartitionId partition = 0; partition < partitions; ++partition) Open(partition);
+}
+
+Result<Ok> Feeds::FindPlace() {
+  const auto partitions = front_.outside().partitions;
+  at_.seqs.assign(partitions, 0);
+  known_.assign(partitions, false);
+  if (asked_.after().empty() || asked_.after() == kOldest) return Ok{};
+  auto cursor = ParseCursor(asked_.after());
+  if (!cursor) return cursor.error();
+  if (cursor->seqs.size() != partitions) {
+    return Error{Code::kOutOfRange, Reason::kCursorExpired,
+                 "the cursor is of a store of " + std::to_string(cursor->seqs.size()) +
+                     " partitions, and this one has " + std::to_string(partitions) +
+                     ": read on from '0'"};
+  }
+  at_ = *std::move(cursor);
+  known_.assign(partitions, true);
+  return Ok{};
+}
+
+void Feeds::Open(PartitionId partition) {
+  v1::ChangesRequest request = asked_;
+  if (known_[partition] && at_.life != 0) {
+    request.set_after(CursorText({at_.life, {at_.seqs[partition]}}));
+  }
+  sources_[partition] = std::make_shared<Source>(self_, partition);
+  sources_[partition]->Begin(front_, *context_, request);
+}
+
+// Sources ---------------------------------------------------------------------------------------
+
+void Feeds::Take(const SourcePtr& from, grpc::ByteBuffer message) {
+  const Lock lock(mutex_);
+  if (end_ || finished_) {
+    from->context.TryCancel();
+    return from->Close();
+  }
+  from->message = ToBytes(message);
+  ready_.push_back(from);
+  Step();
+}
+
+void Feeds::TakeEnd(const SourcePtr& from, const grpc::Status& status) {
+  const Lock lock(mutex_);
+  if (sources_[from->partition] == from) sources_[from->partition] = nullptr;
+  if (end_ || finished_) return;
+  if (status.ok()) {
+    if (--left_ == 0) End(status);
+    return;
+  }
+  const bool goes_on = status.error_code() == grpc::StatusCode::UNAVAILABLE && !cancelled_ &&
+                       !front_.closed() && !front_.ending();
+  if (!goes_on) {
+    for (const auto& [key, value] : from->context.GetServerTrailingMetadata()) {
+      const std::string name = Text(key);
+      if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
+    }
+    return End(status);
+  }
+  // The partition changes hands.
+  auto alarm = std::make_shared<grpc::Alarm>();
+  grpc::Alarm& set = *alarm;
+  set.Set(std::chrono::system_clock::now() + kAnew,
+          [alarm = std::move(alarm), self = self_, partition = from->partition](bool) mutable {
+            const auto ends_with_this = std::move(alarm);
+            const Lock later(self->mutex_);
+            if (!self->end_ && !self->finished_) self->Open(partition);
+          });
+}
+
+// The client ------------------------------------------------------------------------------------
+
+bool Feeds::Placed() const { return std::ranges::find(known_, false) == known_.end(); }
+
+// Tells what is there, one message after the other. Before all have said where they begin there is
+// no cursor for all, and nothing is told.
+void Feeds::Step() {
+  for (const SourcePtr& from : ready_) {
+    if (known_[from->partition] && at_.life != 0) continue;  // as most are
+    const auto cursor = ParseCursor(TextOfField(from->message, 2).value_or(""));
+    if (!cursor) continue;
+    at_.life = cursor->life;
+    known_[from->partition] = true;
+    // It begins where its first message does.
+    v1::ChangesResponse first;
+    (void)first.ParseFromString(from->message);
+    at_.seqs[from->partition] =
+        first.changes().empty() ? cursor->seqs.front() : first.changes(0).seq() - 1;
+  }
+  if (!Placed()) return;
+  while (!writing_ && !end_ && !ready_.empty()) {
+    const SourcePtr from = ready_.front();
+    ready_.pop_front();
+    const auto cursor = ParseCursor(TextOfField(from->message, 2).value_or(""));
+    if (cursor) at_.seqs[from->partition] = cursor->seqs.front();
+    const auto now = std::chrono::steady_clock::now();
+    const bool nothing = TextOfField(from->message, 1).value_or("").empty();
+    std::string message = std::exchange(from->message, {});
+    from->ReadOn();
+    if (nothing && told_ && asked_.follow() && now - last_told_ < kBeat) continue;
+    AppendCursor(CursorText(at_), &message);
+    reply_ = ToBuffer(message);
+    writing_ = told_ = true;
+    last_told_ = now;
+    StartWrite(&reply_);
+  }
+  if (end_ && !writing_ && !finished_) {
+    finished_ = true;
+    Finish(*end_);
+  }
+}
+
+void Feeds::End(const grpc::Status& status) {
+  if (end_) return;
+  // What came before it is told before it.
+  if (status.ok() && (writing_ || !ready_.empty())) {
+    left_ = 0;
+    return;
+  }
+  end_ = status;
+  for (const SourcePtr& source : sources_) {
+    if (source) source->context.TryCancel();
+  }
+  for (const SourcePtr& source : std::exchange(ready_, {})) source->Close();
+  if (!writing_ && !finished_) {
+    finished_ = true;
+    Finish(*end_);
+  }
+}
+
+void Feeds::OnWriteDone(bool ok) {
+  const Lock lock(mutex_);
+  writing_ = false;
+  if (!ok) return End(grpc::Status::CANCELLED);
+  Step();
+  if (left_ == 0 && !writing_ && ready_.empty()) End(grpc::Status::OK);
+}
+
+void Feeds::OnCancel() {
+  const Lock lock(mutex_);
+  cancelled_ = true;
+  End(grpc::Status::CANCELLED);
+}
+
+void Feeds::OnDone() {
+  std::shared_ptr<Feeds> self;  // perhaps the last one
+  {
+    const Lock lock(mutex_);
+    self.swap(self_);
+  }
+}
+
+}  // namespace dfsmr

@@ -224,7 +224,8 @@ void Served::MakeBackend() {
   adopter_ = std::make_unique<Adopter>(engine_->reader(), *loop_, pool_, *access_);
   backend_.emplace(Backend{engine_->reader(), *loop_, *changes_, watchers_, pool_, gate_, *access_,
                            refusals_, options_.clock, find_zone_, logs_, *backups_, ring_,
-                           !flags_.tls.empty(), life_, &facts_, &calls_, options_.cluster});
+                           !flags_.tls.empty(), life_, &facts_, &calls_, options_.cluster,
+                           partitions_ > 1});
   if (!backend_->cluster) {
     backend_->cluster = [this](v1::Cluster* cluster) { ShowAlone(cluster); };
   }

@@ -25,6 +25,7 @@
 #include "dsrv/calls/original.h"
 #include "dsrv/calls/overview.h"
 #include "dsrv/calls/packages.h"
+#include "dsrv/calls/peers.h"
 #include "dsrv/calls/schedules.h"
 #include "dsrv/calls/secrets.h"
 #include "dsrv/calls/tasks.h"
@@ -343,6 +344,16 @@ inline constexpr OwnRow kGetCluster(
     {"dfsmr.v1.ClusterService/GetCluster", kReaders},
     Anywhere(), ServeGetCluster);
 }  // namespace clusters
+
+// For fronts alone, in the name of a worker.
+namespace peers {
+inline constexpr OwnRow kPeek(
+    {"dfsmr.peer.PeerService/Peek", kWorkers},
+    Its(), ServePeek);
+inline constexpr DecideRow kGiveBack(
+    {"dfsmr.peer.PeerService/GiveBack", kWorkers},
+    Its(), ParseGiveBack, RunGiveBack, ReplyGiveBack);
+}  // namespace peers
 
 namespace bulks {
 inline constexpr Method kPreview = {"dfsmr.v1.BulkService/StartBulk", kReaders};

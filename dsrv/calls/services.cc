@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "dfsmr.grpc.pb.h"
+#include "dfsmr/peer.grpc.pb.h"
 #include "dfsmr/v1/admin.grpc.pb.h"
 #include "dfsmr/v1/agent.grpc.pb.h"
 #include "dfsmr/v1/cluster.grpc.pb.h"
@@ -322,6 +323,17 @@ class ClusterCalls final : public v1::ClusterService::CallbackService {
   const Backend& backend_;
 };
 
+class PeerCalls final : public peer::PeerService::CallbackService {
+ public:
+  explicit PeerCalls(const Backend& backend) : backend_(backend) {}
+
+ private:
+  METHOD(peers, Peek)
+  METHOD(peers, GiveBack)
+
+  const Backend& backend_;
+};
+
 class BulkCalls final : public v1::BulkService::CallbackService {
  public:
   explicit BulkCalls(const Backend& backend) : backend_(backend) {}
@@ -377,6 +389,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   services.push_back(std::make_unique<ViewCalls>(backend));
   services.push_back(std::make_unique<BulkCalls>(backend));
   services.push_back(std::make_unique<ClusterCalls>(backend));
+  if (backend.parted) services.push_back(std::make_unique<PeerCalls>(backend));
   if (original) services.push_back(std::make_unique<Original>(backend));
   return services;
 }

@@ -7,6 +7,7 @@
 #include "dsrv/cluster/passing.h"
 #include "dsrv/cluster/proof.h"
 #include "dsrv/cluster/scatter.h"
+#include "dsrv/cluster/taking.h"
 
 namespace dfsmr {
 namespace {
@@ -81,6 +82,11 @@ Front::~Front() {
 grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServerContext* context) {
   if (Scatter::Wants(*this, *context)) {
     auto call = std::make_shared<Scatter>(*this, context);
+    call->Begin();
+    return call.get();
+  }
+  if (Taking::Wants(*this, *context)) {
+    auto call = std::make_shared<Taking>(*this, context);
     call->Begin();
     return call.get();
   }

@@ -75,6 +75,26 @@ Result<WaiterId> Desk::Poll(PollArgs args, PollSink sink) {
                    Parked{std::move(sink), args.until}});
 }
 
+Result<WaiterId> Desk::Peek(PollArgs args, PeekSink sink) {
+  if (!refusals_.empty()) {
+    args.filter.refuses = refusals_.NodesOf(WorkRefusals::Of(args.filter.ns, args.terms, 0));
+  }
+  const auto max = static_cast<size_t>(args.max_tasks);
+  auto levels = handouts_.stopped() ? std::vector<Agenda::Level>()
+                                    : agenda_.Peek(args.filter, args.worker, max);
+  if (!levels.empty() || args.until <= turn_.real() || handouts_.stopped()) {
+    turn_.Answer(true, [sink = std::move(sink), levels = std::move(levels)]() mutable {
+      sink(std::move(levels));
+    });
+    return WaiterId{0};
+  }
+  if (auto crowded = Crowded("; try again with a shorter wait")) return *std::move(crowded);
+  const WaiterId id = turn_.NextId();
+  poll_ends_.emplace(args.until, id);
+  return Park(id, {std::move(args.filter), std::move(args.worker), max, std::move(args.terms),
+                   Parked{std::move(sink), args.until}});
+}
+
 void Desk::NoteBusy(const Filter& filter, const std::string& worker,
                     const std::vector<Task>& tasks) {
   if (tasks.empty() || (filter.capabilities.empty() && !agenda_.watches_names())) return;
@@ -93,9 +113,23 @@ bool Desk::CancelPoll(WaiterId poll) {
 }
 
 void Desk::AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable) {
-  auto tell = [sink = std::get<Parked>(waiters_.at(poll).kind).sink,
-               tasks = std::move(tasks)]() mutable { sink(std::move(tasks)); };
+  const auto& sink = std::get<Parked>(waiters_.at(poll).kind).sink;
+  if (std::holds_alternative<PeekSink>(sink)) return AnswerPeek(poll);
+  auto tell = [sink = std::get<PollSink>(sink), tasks = std::move(tasks)]() mutable {
+    sink(std::move(tasks));
+  };
   turn_.Answer(durable, std::move(tell));
+  CancelPoll(poll);
+}
+
+void Desk::AnswerPeek(WaiterId poll) {
+  const Waiter& waiter = waiters_.at(poll);
+  auto levels = handouts_.stopped()
+                    ? std::vector<Agenda::Level>()
+                    : agenda_.Peek(waiter.filter, waiter.worker, waiter.max);
+  auto tell = [sink = std::get<PeekSink>(std::get<Parked>(waiter.kind).sink),
+               levels = std::move(levels)]() mutable { sink(std::move(levels)); };
+  turn_.Answer(/*durable=*/true, std::move(tell));
   CancelPoll(poll);
 }
 
@@ -259,6 +293,8 @@ void Desk::ServeOne(WaiterId id, const Filter& filter) {
   bool durable = true;
   Stream* stream = std::get_if<Stream>(&waiter.kind);
   if (!stream) {
+    const auto& sink = std::get<Parked>(waiter.kind).sink;
+    if (std::holds_alternative<PeekSink>(sink)) return AnswerPeek(id);
     auto tasks = handouts_.Take(filter, {waiter.worker, 0, waiter.terms}, waiter.max, &durable);
     NoteBusy(filter, waiter.worker, tasks);
     if (!tasks.empty()) AnswerPoll(id, std::move(tasks), durable);

@@ -28,6 +28,7 @@ class Desk : public Part {
 
   // As Engine's methods of the same names.
   Result<WaiterId> Poll(PollArgs args, PollSink sink);
+  Result<WaiterId> Peek(PollArgs args, PeekSink sink);
   bool CancelPoll(WaiterId poll);
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
                                 SessionSink sink, WorkerTerms terms);
@@ -88,7 +89,7 @@ class Desk : public Part {
   std::string WhyNotNow(const QueueKey& key) const;
 
   struct Parked {
-    PollSink sink;
+    std::variant<PollSink, PeekSink> sink;
     Timestamp until;
   };
   struct Stream {
@@ -123,6 +124,7 @@ class Desk : public Part {
   // Remembers whose poll these are, where that matters.
   void NoteBusy(const Filter& filter, const std::string& worker, const std::vector<Task>& tasks);
   void AnswerPoll(WaiterId poll, std::vector<Task> tasks, bool durable);
+  void AnswerPeek(WaiterId poll);
   void ServeOne(WaiterId id, const Filter& filter);
   void Free(const Change& change, uint64_t visit, const Claim& claim);
   // The worker of a claim has given it back because it cannot begin it.

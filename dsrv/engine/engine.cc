@@ -545,6 +545,11 @@ Result<WaiterId> Engine::Poll(PollArgs args, PollSink sink) {
   return parts_->desk.Poll(std::move(args), std::move(sink));
 }
 
+Result<WaiterId> Engine::Peek(PollArgs args, PeekSink sink) {
+  parts_->workers.Polled(args.filter, args.worker, args.terms);
+  return parts_->desk.Peek(std::move(args), std::move(sink));
+}
+
 bool Engine::CancelPoll(WaiterId poll) { return parts_->desk.CancelPoll(poll); }
 
 void Engine::Undelivered(const std::vector<Task>& tasks, bool perhaps) {

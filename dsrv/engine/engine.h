@@ -203,6 +203,8 @@ class Engine {
   // Calls `sink` at once, or when there is work, or with no tasks at args.until. Returns the id for
   // CancelPoll; 0: `sink` was called already.
   Result<WaiterId> Poll(PollArgs args, PollSink sink);
+  // The same, and only says what there is. It takes nothing.
+  Result<WaiterId> Peek(PollArgs args, PeekSink sink);
   // True: the poll was still waiting, and its sink will never be called.
   bool CancelPoll(WaiterId poll);
   // Takes back tasks that did not reach their worker, as if they had never been claimed. `perhaps`:

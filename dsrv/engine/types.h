@@ -241,6 +241,7 @@ using SessionSink = std::function<void(SessionUpdate)>;
 using SessionId = WaiterId;
 
 using PollSink = std::function<void(std::vector<Task>)>;
+using PeekSink = std::function<void(std::vector<Agenda::Level>)>;
 
 struct Turn {
   uint64_t number = 0;

@@ -342,6 +342,40 @@ std::optional<Agenda::Popped> Agenda::Pop(const Filter& filter, std::string_view
   return popped;
 }
 
+std::vector<Agenda::Level> Agenda::Peek(const Filter& filter, std::string_view name, size_t most) {
+  std::map<int64_t, Level, std::greater<>> found;
+  const auto from = [&found](int64_t priority) {
+    size_t entries = 0;
+    for (const auto& [at, level] : found) entries += at >= priority ? level.entries : 0;
+    return entries;
+  };
+  const auto add = [&](const Queue& queue) {
+    for (const auto& [priority, entries] : queue.levels) {
+      if (from(priority) >= most) return;
+      const Timestamp since = entries.front().since;
+      Level& level = found.try_emplace(priority, Level{priority, 0, since}).first->second;
+      level.entries += entries.size();
+      level.since = std::min(level.since, since);
+    }
+  };
+  Named* named = named_.empty() ? nullptr : NamedFor(filter, name);
+  for (const Group* group : {GroupFor(filter), named ? NamedGroup(named, filter) : nullptr}) {
+    if (!group) continue;
+    for (const Rank& rank : group->ranks) {
+      if (from(rank.priority) >= most) break;
+      add(*rank.queue);
+    }
+  }
+  std::vector<Level> levels;
+  size_t entries = 0;
+  for (const auto& [priority, level] : found) {
+    if (entries >= most) break;
+    levels.push_back(level);
+    entries += level.entries;
+  }
+  return levels;
+}
+
 Agenda::Group* Agenda::GroupFor(const Filter& filter) {
   auto it = groups_.find(filter);
   if (it == groups_.end()) {

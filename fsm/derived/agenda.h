@@ -109,6 +109,13 @@ class Agenda {
   };
   // The next entry for the filter of a worker of this name; nullopt when nothing matches.
   std::optional<Popped> Pop(const Filter& filter, std::string_view name = {});
+  // What Pop would find, by priority, highest first: at least `most` entries, or all there are.
+  struct Level {
+    int64_t priority = 0;
+    size_t entries = 0;
+    Timestamp since;  // of the oldest
+  };
+  std::vector<Level> Peek(const Filter& filter, std::string_view name, size_t most);
   // Makes the queue stable until its version is dropped.
   static void Keep(Queue* queue);
 

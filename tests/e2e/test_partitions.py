@@ -8,7 +8,7 @@ import pytest
 
 from cluster_servers import persist, seen_by
 from stubs import admin, admin_grpc, cluster, package, package_grpc, v1
-from support import CALL, Refusal, eventually
+from support import CALL, JOB, Refusal, eventually
 
 PARTITIONS = 8
 # Moves by what comes from outside.
@@ -260,3 +260,85 @@ def test_a_reader_of_the_feed_goes_on_when_an_owner_is_killed(parted):
         persist(lambda: space.start("door", f"door-{number}"))
     reading.join()
     assert reader.started == {f"door-{number}" for number in range(60)}
+
+
+def test_workers_at_any_server_get_the_work_of_all_partitions(parted):
+    servers = parted(3)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(JOB)
+    names = [f"job-{number}" for number in range(90)]
+    for number, name in enumerate(names):
+        spaces[number % 3].start("job", name)
+    done = []
+    problems = []
+
+    def work(space):
+        try:
+            while True:
+                tasks = space.ready(machine="job", max_tasks=7, wait=1.0)
+                if not tasks:
+                    return
+                for task in tasks:
+                    space.report(task)
+                    done.append(task.instance)
+        except Exception as problem:  # pylint: disable=broad-except
+            problems.append(problem)
+
+    workers = [threading.Thread(target=work, args=(space,)) for space in spaces * 2]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not problems, problems[0]
+    assert sorted(done) == sorted(names)
+
+
+def ready_later(space):
+    """A Ready that waits, as a future."""
+    return space.later("Ready", space.ready_request("job", wait=10.0), timeout=15.0)
+
+
+def test_a_worker_that_waits_has_work_of_any_partition_at_once(parted):
+    servers = parted(2)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(JOB)
+    slowest = 0.0
+    for number in range(20):
+        waiting = ready_later(spaces[number % 2])
+        time.sleep(0.05)  # so that it waits; the time until it is woken is what is tested
+        begin = time.monotonic()
+        spaces[0].start("job", f"job-{number}")
+        task, = waiting.result().tasks
+        slowest = max(slowest, time.monotonic() - begin)
+        assert task.instance == f"job-{number}"
+        spaces[0].report(task)
+    print(f"the slowest hand-out took {slowest:.3f} s")
+
+
+def test_the_most_urgent_is_first_whatever_its_partition(parted):
+    servers = parted(2)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(JOB)
+    for number in range(30):
+        spaces[number % 2].start("job", f"job-{number}", priority=number % 5)
+    order = []
+    while len(order) < 30:
+        tasks = spaces[len(order) % 2].ready(machine="job", max_tasks=4)
+        order += [int(task.instance[4:]) % 5 for task in tasks]
+    assert order == sorted(order, reverse=True)
+
+
+def test_a_worker_that_is_gone_is_given_nothing(parted):
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(JOB)
+    for number in range(20):
+        waiting = ready_later(space)
+        time.sleep(0.02)  # so that it waits at most times
+        waiting.cancel()
+        eventually(waiting.done)
+        space.ready("job")  # by then the server knows
+        space.start("job", f"job-{number}")
+        task, = space.ready("job")
+        assert (task.instance, task.attempt) == (f"job-{number}", 1)
+        space.report(task)

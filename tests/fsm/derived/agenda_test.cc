@@ -38,6 +38,33 @@ TEST_CASE("higher priority comes first, then the oldest") {
   CHECK(PopAll(agenda) == "yzabc-");
 }
 
+TEST_CASE("who only looks is told of the highest priorities that are enough, and takes nothing") {
+  Agenda agenda;
+  const auto peek = [&](size_t most) {
+    std::string all;
+    for (const Agenda::Level& level : agenda.Peek({.ns = "ns"}, "", most)) {
+      all += std::to_string(level.priority) + "*" + std::to_string(level.entries) + "@" +
+             std::to_string(Micros(level.since)) + " ";
+    }
+    return all;
+  };
+  CHECK(peek(10) == "");
+  auto* first = agenda.QueueFor(KeyOf("m"));
+  auto* second = agenda.QueueFor(KeyOf("other"));
+  agenda.Push(first, Entry("a", 4, 5));
+  agenda.Push(first, Entry("b", 1));
+  agenda.Push(second, Entry("c", 3, 5));
+  agenda.Push(second, Entry("d", 9, -2));
+  CHECK(peek(1) == "5*1@4 ");
+  CHECK(peek(2) == "5*2@3 ");
+  CHECK(peek(3) == "5*2@3 0*1@1 ");
+  CHECK(peek(100) == "5*2@3 0*1@1 -2*1@9 ");
+  agenda.SetFrozen("ns", true);
+  CHECK(peek(100) == "");
+  agenda.SetFrozen("ns", false);
+  CHECK(PopAll(agenda).size() == 4);
+}
+
 TEST_CASE("entries of the same age come in the order in which they were pushed") {
   Agenda agenda;
   auto* queue = agenda.QueueFor(KeyOf("m"));

@@ -1,0 +1,108 @@
+#include "dsrv/calls/peers.h"
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "dsrv/calls/tasks.h"
+#include "dsrv/wire/replies.h"
+
+namespace dfsmr {
+namespace {
+
+// One Peek, which waits in the engine until there is something, or its time is up.
+class PeekCall final : public Call::Follower,
+                       public Revocable,
+                       public std::enable_shared_from_this<PeekCall> {
+ public:
+  PeekCall(Call& call, PollArgs poll, peer::PeekResponse* reply)
+      : call_(call), loop_(call.backend().loop), poll_(std::move(poll)), reply_(reply) {}
+
+  void Begin() {
+    call_.Follow(shared_from_this());
+    call_.backend().access.Watch(call_.caller(), weak_from_this());
+    Mailbox::Mail mail;
+    mail.deadline = call_.Deadline();
+    mail.bytes = 256;
+    mail.run = [self = shared_from_this()](Engine& engine) { self->Run(engine); };
+    mail.drop = [self = shared_from_this()] { self->call_.Fail(DeadlinePassed()); };
+    if (!loop_.Post(std::move(mail))) call_.Fail(Overloaded());
+  }
+
+  void OnCancel() override {
+    cancelled_ = true;
+    End(std::nullopt);
+  }
+  void OnDone(bool) override {}
+  void Revoke(const Error& why) override { End(why); }
+
+ private:
+  void Run(Engine& engine) {
+    auto self = shared_from_this();
+    if (cancelled_) return engine.AfterCommit([self] { self->call_.Succeed(); });
+    auto parked = engine.Peek(std::move(poll_), [self](const std::vector<Agenda::Level>& levels) {
+      for (const Agenda::Level& level : levels) {
+        peer::PeekResponse::Level& one = *self->reply_->add_levels();
+        one.set_priority(level.priority);
+        one.set_tasks(static_cast<uint32_t>(level.entries));
+        ToProto(level.since, one.mutable_since());
+      }
+      self->call_.Succeed();
+    });
+    if (!parked) {
+      return engine.AfterCommit([self, why = parked.error()] { self->call_.Fail(why); });
+    }
+    waiter_ = *parked;
+    if (waiter_ != 0) call_.Waits();
+  }
+
+  void End(std::optional<Error> why) {
+    (void)loop_.Post({.run =
+                          [self = shared_from_this(), why](Engine& engine) {
+                            if (self->waiter_ == 0 || !engine.CancelPoll(self->waiter_)) return;
+                            engine.AfterCommit([self, why] {
+                              why ? self->call_.Fail(*why) : self->call_.Succeed();
+                            });
+                          },
+                      .drop = [] {},
+                      .owed = true});
+  }
+
+  Call& call_;  // not used after it has ended
+  Loop& loop_;
+  PollArgs poll_;
+  peer::PeekResponse* const reply_;
+  std::atomic<bool> cancelled_{false};
+  WaiterId waiter_ = 0;  // in the loop only
+};
+
+}  // namespace
+
+void ServePeek(Call& call, const v1::ReadyRequest& request, peer::PeekResponse* reply) {
+  auto poll = ToAllowedPoll(request, call);
+  if (!poll) return call.Refuse(poll.error());
+  if (!call.Enter()) return;
+  std::make_shared<PeekCall>(call, *std::move(poll), reply)->Begin();
+}
+
+Result<GiveBackCommand> ParseGiveBack(const peer::GiveBackRequest& request, const Call&) {
+  GiveBackCommand command{.tasks = {}, .perhaps = request.perhaps()};
+  for (const auto& one : request.tasks()) {
+    const auto claim = ClaimRef::Read(one.claim());
+    Task& task = command.tasks.emplace_back();
+    task.ns = request.namespace_().empty() ? "default" : request.namespace_();
+    task.instance = one.instance();
+    task.visit = claim.visit;
+    task.claim_id = claim.id;
+  }
+  return command;
+}
+
+Result<Ok> RunGiveBack(Engine& engine, const Caller&, GiveBackCommand& command) {
+  engine.Undelivered(command.tasks, command.perhaps);
+  return Ok{};
+}
+
+void ReplyGiveBack(const Ok&, const GiveBackCommand&, peer::GiveBackResponse*) {}
+
+}  // namespace dfsmr

@@ -1,0 +1,23 @@
+// PeerService: what the fronts of servers that share a store ask of a partition, for a worker whose
+// Ready is for all of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "dfsmr/peer.pb.h"
+#include "dsrv/calls/call.h"
+
+namespace dfsmr {
+
+void ServePeek(Call& call, const v1::ReadyRequest& request, peer::PeekResponse* reply);
+
+struct GiveBackCommand {
+  std::vector<Task> tasks;  // what names the claims
+  bool perhaps = false;
+};
+Result<GiveBackCommand> ParseGiveBack(const peer::GiveBackRequest& request, const Call& call);
+Result<Ok> RunGiveBack(Engine& engine, const Caller& caller, GiveBackCommand& command);
+void ReplyGiveBack(const Ok& done, const GiveBackCommand& command, peer::GiveBackResponse* reply);
+
+}  // namespace dfsmr

@@ -1,0 +1,249 @@
+#include "dsrv/cluster/taking.h"
+
+#include <google/protobuf/util/time_util.h>
+#include <grpcpp/alarm.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "dsrv/cluster/inner.h"
+#include "dsrv/cluster/levels.h"
+#include "dsrv/cluster/metadata.h"
+
+namespace dfsmr {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr const char* kReady = "/dfsmr.v1.RunnerService/Ready";
+constexpr const char* kPeek = "/dfsmr.peer.PeerService/Peek";
+constexpr const char* kGiveBack = "/dfsmr.peer.PeerService/GiveBack";
+// From one look to the next while partitions have no owner; else a look waits for what comes.
+constexpr milliseconds kAgain{200};
+// What is found may be gone when it is to be taken.
+constexpr milliseconds kInVain{2};
+constexpr milliseconds kPatience{5'000};
+
+}  // namespace
+
+bool Taking::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
+  return front.outside().partitions > 1 && context.method() == kReady && !IsInner(context);
+}
+
+void Taking::Begin() {
+  {
+    const Lock lock(mutex_);
+    self_ = shared_from_this();
+  }
+  StartRead(&request_);
+}
+
+void Taking::OnReadDone(bool ok) {
+  using google::protobuf::util::TimeUtil;
+  const Lock lock(mutex_);
+  if (!ok || !asked_.ParseFromString(ToBytes(request_))) {
+    return End(grpc::Status(grpc::StatusCode::INTERNAL, "the call came without a request"));
+  }
+  const int64_t wait = TimeUtil::DurationToMilliseconds(asked_.wait());
+  until_ = Clock::now() + milliseconds(std::clamp<int64_t>(wait, 0, 300'000));
+  Look(milliseconds(0));
+}
+
+void Taking::Ask(const RoundPtr& round, PartitionId partition, const char* method,
+                 const std::string& request, milliseconds patience, const Answered& answered) {
+  const size_t which = round->asked.size();
+  Asked* const one = round->asked.emplace_back(std::make_unique<Asked>()).get();
+  ++round->left;
+  AskInner(*context_, partition, &one->context);
+  const auto most = std::chrono::system_clock::now() + patience;
+  if (context_->deadline() > most) one->context.set_deadline(most);
+  one->request = ToBuffer(request);
+  front_.own()->UnaryCall(
+      &one->context, method, grpc::StubOptions(), &one->request, &one->reply,
+      [round, which, answered](const grpc::Status& status) { answered(which, status); });
+}
+
+// Looks ------------------------------------------------------------------------------------------
+
+void Taking::Look(milliseconds wait) {
+  auto round = std::make_shared<Round>();
+  round_ = round;
+  found_.assign(front_.outside().partitions, {});
+  unreachable_ = 0;
+  v1::ReadyRequest request = asked_;
+  if (wait > milliseconds(0)) {
+    *request.mutable_wait() =
+        google::protobuf::util::TimeUtil::MillisecondsToDuration(wait.count());
+  } else {
+    request.clear_wait();
+  }
+  const std::string bytes = request.SerializeAsString();
+  for (PartitionId partition = 0; partition < found_.size(); ++partition) {
+    Ask(round, partition, kPeek, bytes, wait + kPatience,
+        [self = self_, round, wait](size_t which, const grpc::Status& status) {
+          self->Looked(round, wait, which, status);
+        });
+  }
+}
+
+void Taking::Looked(const RoundPtr& round, milliseconds wait, size_t partition,
+                    const grpc::Status& status) {
+  const Lock lock(mutex_);
+  Asked& asked = *round->asked[partition];
+  asked.done = true;
+  --round->left;
+  if (round->over || ended_) return;
+  if (status.ok()) {
+    (void)found_[partition].ParseFromString(ToBytes(asked.reply));
+  } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+    if (unreachable_++ == 0) {
+      why_ = status;
+      reason_ = ValueOf(asked.context.GetServerTrailingMetadata(), "dfsmr-reason");
+    }
+  } else {
+    round->over = true;
+    for (const auto& other : round->asked) other->context.TryCancel();
+    return Fail(status, asked);
+  }
+  // A look without a wait is answered at once. Of one with a wait the first that has something is
+  // enough: then all are looked at again.
+  const bool something = wait > milliseconds(0) && !found_[partition].levels().empty();
+  if (round->left > 0 && !something) return;
+  round->over = true;
+  for (const auto& other : round->asked) {
+    if (!other->done) other->context.TryCancel();
+  }
+  something ? Look(milliseconds(0)) : Judge();
+}
+
+// All have been looked at.
+void Taking::Judge() {
+  if (cancelled_) return End(grpc::Status::CANCELLED);
+  const auto dealt = Deal(found_, static_cast<size_t>(std::clamp(asked_.max_tasks(), 1, 1'000)));
+  if (!dealt.empty()) return Take(dealt);
+  if (unreachable_ == found_.size()) {
+    if (!reason_.empty()) context_->AddTrailingMetadata("dfsmr-reason", reason_);
+    return End(why_);
+  }
+  const auto left = std::chrono::duration_cast<milliseconds>(until_ - Clock::now());
+  if (left <= milliseconds(0)) {
+    out_ = ToBuffer(v1::ReadyResponse().SerializeAsString());
+    return End(grpc::Status::OK);
+  }
+  // Those without an owner may have one soon.
+  Look(unreachable_ > 0 ? std::min(left, kAgain) : left);
+}
+
+// Takes ------------------------------------------------------------------------------------------
+
+void Taking::Take(const std::vector<PartitionId>& dealt) {
+  auto round = std::make_shared<Round>();
+  round->takes = true;
+  round_ = round;
+  dealt_ = dealt;
+  taken_.clear();
+  std::map<PartitionId, int32_t> shares;
+  for (const PartitionId partition : dealt) ++shares[partition];
+  for (const auto& [partition, tasks] : shares) {
+    v1::ReadyRequest request = asked_;
+    request.clear_wait();
+    request.set_max_tasks(tasks);
+    Ask(round, partition, kReady, request.SerializeAsString(), kPatience,
+        [self = self_, round, of = partition](size_t which, const grpc::Status& status) {
+          self->Took(round, of, which, status);
+        });
+  }
+}
+
+void Taking::Took(const RoundPtr& round, PartitionId partition, size_t which,
+                  const grpc::Status& status) {
+  const Lock lock(mutex_);
+  Asked& asked = *round->asked[which];
+  if (status.ok()) (void)taken_[partition].ParseFromString(ToBytes(asked.reply));
+  if (--round->left > 0) return;
+  if (cancelled_) {
+    GiveBack(/*perhaps=*/false);
+    return End(grpc::Status::CANCELLED);
+  }
+  v1::ReadyResponse reply;
+  std::map<PartitionId, int> next;
+  for (const PartitionId of : dealt_) {
+    const auto& from = taken_[of].tasks();
+    const int at = next[of]++;
+    if (at < from.size()) *reply.add_tasks() = from.Get(at);
+  }
+  if (reply.tasks().empty()) return LookAgain();
+  out_ = ToBuffer(reply.SerializeAsString());
+  End(grpc::Status::OK);
+}
+
+// Another worker was quicker, or there was no room for what was found.
+void Taking::LookAgain() {
+  auto alarm = std::make_shared<grpc::Alarm>();
+  grpc::Alarm& set = *alarm;
+  set.Set(std::chrono::system_clock::now() + kInVain,
+          [alarm = std::move(alarm), self = self_](bool) mutable {
+            const auto ends_with_this = std::move(alarm);
+            const Lock later(self->mutex_);
+            if (!self->ended_) self->Look(milliseconds(0));
+          });
+}
+
+// The worker is gone. `perhaps`: it may have seen what was taken for it.
+void Taking::GiveBack(bool perhaps) {
+  auto round = std::make_shared<Round>();
+  for (const auto& [partition, taken] : taken_) {
+    if (taken.tasks().empty()) continue;
+    peer::GiveBackRequest request;
+    request.set_namespace_(asked_.namespace_());
+    request.set_perhaps(perhaps);
+    for (const v1::Task& task : taken.tasks()) {
+      auto& one = *request.add_tasks();
+      one.set_instance(task.instance());
+      one.set_claim(task.claim());
+    }
+    Ask(round, partition, kGiveBack, request.SerializeAsString(), kPatience,
+        [self = self_, round](size_t, const grpc::Status&) {});
+  }
+  taken_.clear();
+}
+
+// The end ----------------------------------------------------------------------------------------
+
+void Taking::Fail(const grpc::Status& status, const Asked& asked) {
+  for (const auto& [key, value] : asked.context.GetServerTrailingMetadata()) {
+    const std::string name = Text(key);
+    if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
+  }
+  End(status);
+}
+
+void Taking::End(const grpc::Status& status) {
+  if (std::exchange(ended_, true)) return;
+  if (status.ok()) {
+    StartWriteAndFinish(&out_, grpc::WriteOptions(), status);
+  } else {
+    Finish(status);
+  }
+}
+
+void Taking::OnCancel() {
+  const Lock lock(mutex_);
+  cancelled_ = true;
+  if (!round_ || round_->takes) return;
+  for (const auto& asked : round_->asked) {
+    if (!asked->done) asked->context.TryCancel();
+  }
+}
+
+void Taking::OnDone() {
+  std::shared_ptr<Taking> self;  // perhaps the last one
+  {
+    const Lock lock(mutex_);
+    if (context_->IsCancelled()) GiveBack(/*perhaps=*/true);
+    self.swap(self_);
+  }
+}
+
+}  // namespace dfsmr

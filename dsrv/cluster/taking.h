@@ -1,0 +1,94 @@
+// A Ready for a store of several partitions. It looks what each has, takes from those that have the
+// most urgent, and waits at all of them when none has anything. What was taken for a worker that is
+// gone meanwhile goes back.
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dfsmr/peer.pb.h"
+#include "dfsmr/v1/runner.pb.h"
+#include "dsrv/cluster/front.h"
+#include "fsm/base/mutex.h"
+
+namespace dfsmr {
+
+// Owns itself from Begin until it is done.
+class Taking final : public grpc::ServerGenericBidiReactor,
+                     public std::enable_shared_from_this<Taking> {
+ public:
+  // Whether a call is such a one: it comes from a client, and there are several partitions.
+  static bool Wants(const Front& front, const grpc::GenericCallbackServerContext& context);
+
+  Taking(Front& front, grpc::GenericCallbackServerContext* context)
+      : front_(front), context_(context) {}
+  void Begin();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // One question of a round: what is asked of all goes on when all, or one with something, have
+  // answered.
+  struct Asked {
+    grpc::ClientContext context;
+    grpc::ByteBuffer request;
+    grpc::ByteBuffer reply;
+    bool done = false;
+  };
+  struct Round {
+    std::vector<std::unique_ptr<Asked>> asked;
+    size_t left = 0;
+    bool over = false;   // nobody waits for the rest
+    bool takes = false;  // then each is let finish, since what it took must not be lost
+  };
+  using RoundPtr = std::shared_ptr<Round>;
+  using Answered = std::function<void(size_t which, const grpc::Status& status)>;
+
+  void OnReadDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+  void Ask(const RoundPtr& round, PartitionId partition, const char* method,
+           const std::string& request, std::chrono::milliseconds patience, const Answered& answered)
+      REQUIRES(mutex_);
+  // Looks at all partitions, and waits there for so long if there is nothing.
+  void Look(std::chrono::milliseconds wait) REQUIRES(mutex_);
+  void Looked(const RoundPtr& round, std::chrono::milliseconds wait, size_t partition,
+              const grpc::Status& status);
+  void Judge() REQUIRES(mutex_);
+  void Take(const std::vector<PartitionId>& dealt) REQUIRES(mutex_);
+  void Took(const RoundPtr& round, PartitionId partition, size_t which,
+            const grpc::Status& status);
+  void LookAgain() REQUIRES(mutex_);
+  void GiveBack(bool perhaps) REQUIRES(mutex_);
+  void Fail(const grpc::Status& status, const Asked& asked) REQUIRES(mutex_);
+  void End(const grpc::Status& status) REQUIRES(mutex_);
+
+  Front& front_;
+  grpc::GenericCallbackServerContext* const context_;
+  grpc::ByteBuffer request_;
+  grpc::ByteBuffer out_;
+  v1::ReadyRequest asked_;
+  Clock::time_point until_;
+
+  Mutex mutex_;
+  std::shared_ptr<Taking> self_ GUARDED(mutex_);
+  RoundPtr round_ GUARDED(mutex_);
+  std::vector<peer::PeekResponse> found_ GUARDED(mutex_);  // by partition
+  size_t unreachable_ GUARDED(mutex_) = 0;                 // partitions, in this round
+  grpc::Status why_ GUARDED(mutex_);                       // of the first of them
+  std::string reason_ GUARDED(mutex_);
+  std::vector<PartitionId> dealt_ GUARDED(mutex_);  // tasks are taken from, in their order
+  std::map<PartitionId, v1::ReadyResponse> taken_ GUARDED(mutex_);
+  bool cancelled_ GUARDED(mutex_) = false;
+  bool ended_ GUARDED(mutex_) = false;
+};
+
+}  // namespace dfsmr

@@ -37,6 +37,10 @@ size_t Desk::CapacityOf(const Waiter& waiter) {
   return waiter.max - stream.in_hand.size();
 }
 
+bool Desk::Asks(const Waiter& waiter) {
+  return CapacityOf(waiter) > 0 && !std::get<Stream>(waiter.kind).told;
+}
+
 std::optional<Error> Desk::Crowded(std::string_view what) const {
   if (waiters_.size() < limits::kWaiters) return std::nullopt;
   return Error{Code::kResourceExhausted, Reason::kOverloaded,
@@ -153,8 +157,10 @@ Result<SessionId> Desk::OpenSession(Filter filter, std::string worker, int32_t c
     const SessionId former = sessions_.Open(filter.ns, terms, id);
     if (former != 0) BreakSession(former, TakenOver(terms));
   }
+  Stream stream{std::move(sink)};
+  if (terms.on_credit) stream.credit = 0;
   Park(id, {std::move(filter), std::move(worker), static_cast<size_t>(capacity), std::move(terms),
-            Stream{std::move(sink)}});
+            std::move(stream)});
   Count(waiters_.at(id), +1);
   if (handouts_.stopped()) DrainSession(id);
   return id;
@@ -203,8 +209,33 @@ void Desk::Hold(SessionId session, bool held) {
   stream->held = held;
   Count(waiter, +1);
   agenda_.RemoveWaiter(session);
-  if (CapacityOf(waiter) > 0) agenda_.AddWaiter(session, waiter.filter, waiter.worker);
+  if (Asks(waiter)) agenda_.AddWaiter(session, waiter.filter, waiter.worker);
   Tell(session, [held](SessionUpdate& update) { update.held = held; });
+}
+
+void Desk::Allow(SessionId session, size_t tasks) {
+  Stream* stream = StreamOf(session);
+  if (!stream || !stream->credit) return;
+  const Waiter& waiter = waiters_.at(session);
+  const bool asked = Asks(waiter);
+  stream->told = false;
+  if (tasks == 0) return TellLevels(session);
+  *stream->credit += tasks;
+  allowed_.push_back(session);
+  if (!asked && Asks(waiter)) agenda_.AddWaiter(session, waiter.filter, waiter.worker);
+}
+
+void Desk::TellLevels(SessionId session) {
+  Waiter& waiter = waiters_.at(session);
+  const bool asked = Asks(waiter);
+  Stream& stream = std::get<Stream>(waiter.kind);
+  auto levels = stream.idle() ? std::vector<Agenda::Level>()
+                              : agenda_.Peek(waiter.filter, waiter.worker, CapacityOf(waiter));
+  stream.told = !levels.empty();
+  if (asked && !Asks(waiter)) agenda_.RemoveWaiter(session);
+  if (!asked && Asks(waiter)) agenda_.AddWaiter(session, waiter.filter, waiter.worker);
+  Tell(session, [&](SessionUpdate& update) { update.levels = std::move(levels); },
+       /*durable=*/true);
 }
 
 void Desk::Order(SessionId session, SessionUpdate orders) {
@@ -255,6 +286,12 @@ void Desk::Tell(SessionId session, const std::function<void(SessionUpdate&)>& no
 }
 
 void Desk::TellSessions() {
+  for (const SessionId session : std::exchange(allowed_, {})) {
+    Stream* stream = StreamOf(session);
+    const size_t spare = stream ? std::exchange(*stream->credit, 0) : 0;
+    if (spare == 0) continue;
+    Tell(session, [spare](SessionUpdate& update) { update.spare += spare; }, /*durable=*/true);
+  }
   for (auto& [session, answers] : answers_) {
     const bool open = waiters_.contains(session);  // else no two need be of one stream
     const bool updated = updates_wait_.contains(session);
@@ -300,9 +337,12 @@ void Desk::ServeOne(WaiterId id, const Filter& filter) {
     if (!tasks.empty()) AnswerPoll(id, std::move(tasks), durable);
     return;
   }
-  const size_t most = std::min(CapacityOf(waiter), kTasksPerMessage);
+  if (stream->credit == 0u) return TellLevels(id);
+  const size_t most =
+      std::min({CapacityOf(waiter), kTasksPerMessage, stream->credit.value_or(SIZE_MAX)});
   auto tasks = handouts_.Take(filter, {waiter.worker, id, waiter.terms}, most, &durable);
   if (tasks.empty()) return;
+  if (stream->credit) *stream->credit -= tasks.size();
   for (const Task& task : tasks) stream->in_hand[task.claim_id] = {task.instance, task.visit};
   if (CapacityOf(waiter) == 0) agenda_.RemoveWaiter(id);
   Tell(
@@ -355,7 +395,7 @@ void Desk::Refilter(const WorkRefusals::Who& who) {
     if (WorkRefusals::Of(waiter.filter.ns, waiter.terms, id) != who) continue;
     waiter.filter.refuses = refusals_.NodesOf(who);
     agenda_.RemoveWaiter(id);
-    const bool open = std::holds_alternative<Parked>(waiter.kind) || CapacityOf(waiter) > 0;
+    const bool open = std::holds_alternative<Parked>(waiter.kind) || Asks(waiter);
     if (open) agenda_.AddWaiter(id, waiter.filter, waiter.worker);
   }
 }
@@ -372,9 +412,9 @@ void Desk::Free(const Change& change, uint64_t visit, const Claim& claim) {
   Stream* stream = claim.session == 0 ? nullptr : StreamOf(claim.session);
   if (!stream) return;
   const Waiter& waiter = waiters_.at(claim.session);
-  const bool full = CapacityOf(waiter) == 0;
+  const bool asked = Asks(waiter);
   stream->in_hand.erase(claim.id);
-  /*mutant planted-17*/ if (full && CapacityOf(waiter) > 0)
+  /*mutant planted-17*/ if (!asked && Asks(waiter))
     agenda_.AddWaiter(claim.session, waiter.filter, waiter.worker); /*end*/
   const bool drained = stream->draining && stream->in_hand.empty();
   if (claim.id == change.self && !drained) return;

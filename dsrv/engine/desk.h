@@ -34,6 +34,9 @@ class Desk : public Part {
                                 SessionSink sink, WorkerTerms terms);
   void DrainSession(SessionId session);
   void CloseSession(SessionId session, bool half_closed);
+  // Of a session on credit: it may be handed so many tasks in this pass, and is told how many of
+  // them it was not. Of none it is told what there is, also when that is nothing.
+  void Allow(SessionId session, size_t tasks);
   // Has the stream of a session end with an error; its driver then closes the session.
   void BreakSession(SessionId session, Error why);
   // Hands the stream nothing more, or hands out again.
@@ -97,6 +100,9 @@ class Desk : public Part {
     bool draining = false;
     bool held = false;  // it is handed nothing more for now
     std::map<ClaimId, InHand> in_hand = {};
+    // What it is allowed; nullopt: as much as it has room for.
+    std::optional<size_t> credit = std::nullopt;
+    bool told = false;  // what there is, and asks no more until it is allowed something
     // Takes nothing for now, however little it has in hand.
     bool idle() const { return draining || held; }
   };
@@ -116,8 +122,11 @@ class Desk : public Part {
 
   // Null: the session has ended.
   Stream* StreamOf(SessionId session);
-  // How many more tasks the stream may have.
+  // How many more tasks the stream has room for.
   static size_t CapacityOf(const Waiter& waiter);
+  // Whether it waits for work, or to be told of it.
+  static bool Asks(const Waiter& waiter);
+  void TellLevels(SessionId session);
   std::optional<Error> Crowded(std::string_view what) const;
   WaiterId Park(WaiterId id, Waiter waiter);
   void Count(const Waiter& stream, ptrdiff_t by);
@@ -153,6 +162,7 @@ class Desk : public Part {
   std::map<SessionId, std::vector<std::function<void(bool)>>> answers_;
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> updates_wait_;  // whose updates wait for the commit
+  std::vector<SessionId> allowed_;    // in this pass
 };
 
 }  // namespace dfsmr

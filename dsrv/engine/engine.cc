@@ -563,6 +563,8 @@ Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t
   return opened;
 }
 
+void Engine::Allow(SessionId session, size_t tasks) { parts_->desk.Allow(session, tasks); }
+
 void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }
 
 void Engine::CloseSession(SessionId session, bool half_closed) {

@@ -214,6 +214,8 @@ class Engine {
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
                                 SessionSink sink, WorkerTerms terms = {});
   void DrainSession(SessionId session);
+  // Of a session on credit: as Desk::Allow.
+  void Allow(SessionId session, size_t tasks);
   // Gives the session's claims back, except on nodes that run at most once, and those that its
   // worker's terms keep for it: those go back only when the worker has half-closed its stream.
   void CloseSession(SessionId session, bool half_closed = false);

@@ -195,6 +195,9 @@ struct WorkerTerms {
                            // stream has ended
   std::string agent = {};  // the session is of this agent
   std::string address = {};  // that it calls from
+  // Its stream is one of several, which share what the worker has room for: it is told what there
+  // is, and is handed only what it is allowed (Desk::Allow).
+  bool on_credit = false;
 
   SessionName NameIn(const std::string& ns) const { return {ns, agent, session}; }
   // What is kept of a claim that is made at `now`; null: nothing.
@@ -234,6 +237,9 @@ struct SessionUpdate {
   std::vector<std::string> killed;
   std::vector<std::string> finishable;  // of `cancelled`: a report of these still counts
   bool drained = false;  // nothing is in hand and nothing more will come
+  // On credit: what there is, where nothing is allowed; absent: nothing new is to be said.
+  std::optional<std::vector<Agenda::Level>> levels = {};
+  size_t spare = 0;  // on credit: so much of what was allowed was not used, and counts no more
   std::optional<bool> held = {};  // from now on: nothing is handed out to it; of an agent
   std::optional<Error> end;       // the stream is to end with it
 };

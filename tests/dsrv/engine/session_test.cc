@@ -23,14 +23,16 @@ nodes:
 )";
 
 struct Stream {
-  Stream(World& world, int32_t capacity) {
+  Stream(World& world, int32_t capacity, const WorkerTerms& terms = {}) {
     auto opened = world.Do([&](Engine& e) {
       return e.OpenSession({.ns = "ns"}, "s", capacity, [this](SessionUpdate update) {
         for (Task& task : update.tasks) tasks.push_back(std::move(task));
         for (std::string& claim : update.cancelled) cancelled.push_back(std::move(claim));
         for (std::string& claim : update.killed) killed.push_back(std::move(claim));
         drained += update.drained;
-      });
+        spare += update.spare;
+        if (update.levels) looks.push_back(*std::move(update.levels));
+      }, terms);
     });
     REQUIRE(opened);
     id = *opened;
@@ -43,6 +45,9 @@ struct Stream {
   std::vector<std::string> cancelled;
   std::vector<std::string> killed;
   int drained = 0;
+  // On credit.
+  std::vector<std::vector<Agenda::Level>> looks;
+  size_t spare = 0;
 };
 
 void StartEach(World& world, int count, const std::string& machine = "m") {
@@ -282,6 +287,86 @@ TEST_CASE("a server that stops answers polls empty and drains streams") {
   REQUIRE(world.Report(busy.tasks[0], "again"));
   CHECK(busy.drained == 1);
   CHECK(world.Ready().empty());
+}
+
+void Allow(World& world, const Stream& stream, size_t tasks) {
+  world.Do([&](Engine& e) {
+    e.Allow(stream.id, tasks);
+    return 0;
+  });
+  world.Drain();
+}
+
+TEST_CASE("a stream on credit is told what there is once, and is handed what it is allowed") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 5, {.on_credit = true});
+  CHECK(stream.looks.empty());
+  StartEach(world, 3);
+  world.Drain();
+  CHECK(stream.tasks.empty());
+  REQUIRE(stream.looks.size() == 1);
+  CHECK(stream.looks[0].size() == 1);
+  Allow(world, stream, 2);
+  CHECK(stream.tasks.size() == 2);
+  CHECK(stream.spare == 0);
+  REQUIRE(stream.looks.size() == 2);
+  CHECK(stream.looks[1][0].entries == 1);
+  Allow(world, stream, 4);
+  CHECK(stream.tasks.size() == 3);
+  CHECK(stream.spare == 3);
+  CHECK(stream.looks.size() == 2);
+  // What was not used counts no more.
+  world.Start("m", "late");
+  world.Drain();
+  CHECK(stream.tasks.size() == 3);
+  CHECK(stream.looks.size() == 3);
+}
+
+TEST_CASE("a stream on credit that asks what there is is told, also of nothing") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 1, {.on_credit = true});
+  Allow(world, stream, 0);
+  REQUIRE(stream.looks.size() == 1);
+  CHECK(stream.looks[0].empty());
+  StartEach(world, 1);
+  world.Drain();
+  CHECK(stream.looks.size() == 2);
+  // Another worker takes it: what was allowed for it is spare, and the next is told of anew.
+  const Task taken = world.ReadyOne();
+  Allow(world, stream, 1);
+  CHECK(stream.tasks.empty());
+  CHECK(stream.spare == 1);
+  REQUIRE(world.Report(taken, "again"));
+  world.Drain();
+  CHECK(stream.looks.size() == 3);
+  Allow(world, stream, 1);
+  REQUIRE(stream.tasks.size() == 1);
+  // A full one is told of nothing until it has room.
+  world.Start("m", "more");
+  world.Drain();
+  CHECK(stream.looks.size() == 3);
+  REQUIRE(world.Report(stream.tasks[0], "ok"));
+  world.Drain();
+  CHECK(stream.looks.size() == 4);
+}
+
+TEST_CASE("a stream on credit that drains is told of nothing more") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 2, {.on_credit = true});
+  world.Do([&](Engine& e) {
+    e.DrainSession(stream.id);
+    return 0;
+  });
+  CHECK(stream.drained == 1);
+  StartEach(world, 1);
+  world.Drain();
+  CHECK(stream.looks.empty());
+  Allow(world, stream, 1);
+  CHECK(stream.tasks.empty());
+  CHECK(stream.spare == 1);
 }
 
 }  // namespace

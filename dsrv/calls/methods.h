@@ -353,6 +353,9 @@ inline constexpr OwnRow kPeek(
 inline constexpr DecideRow kGiveBack(
     {"dfsmr.peer.PeerService/GiveBack", kWorkers},
     Its(), ParseGiveBack, RunGiveBack, ReplyGiveBack);
+inline constexpr StreamRow kWork{
+    {"dfsmr.peer.PeerService/Work", kWorkers},
+    Anywhere()};
 }  // namespace peers
 
 namespace bulks {

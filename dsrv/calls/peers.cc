@@ -41,12 +41,7 @@ class PeekCall final : public Call::Follower,
     auto self = shared_from_this();
     if (cancelled_) return engine.AfterCommit([self] { self->call_.Succeed(); });
     auto parked = engine.Peek(std::move(poll_), [self](const std::vector<Agenda::Level>& levels) {
-      for (const Agenda::Level& level : levels) {
-        peer::PeekResponse::Level& one = *self->reply_->add_levels();
-        one.set_priority(level.priority);
-        one.set_tasks(static_cast<uint32_t>(level.entries));
-        ToProto(level.since, one.mutable_since());
-      }
+      for (const Agenda::Level& level : levels) ToProto(level, self->reply_->add_levels());
       self->call_.Succeed();
     });
     if (!parked) {
@@ -77,6 +72,12 @@ class PeekCall final : public Call::Follower,
 };
 
 }  // namespace
+
+void ToProto(const Agenda::Level& level, peer::PeekResponse::Level* out) {
+  out->set_priority(level.priority);
+  out->set_tasks(static_cast<uint32_t>(level.entries));
+  ToProto(level.since, out->mutable_since());
+}
 
 void ServePeek(Call& call, const v1::ReadyRequest& request, peer::PeekResponse* reply) {
   auto poll = ToAllowedPoll(request, call);

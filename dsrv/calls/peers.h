@@ -10,6 +10,7 @@
 
 namespace dfsmr {
 
+void ToProto(const Agenda::Level& level, peer::PeekResponse::Level* out);
 void ServePeek(Call& call, const v1::ReadyRequest& request, peer::PeekResponse* reply);
 
 struct GiveBackCommand {

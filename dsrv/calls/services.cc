@@ -1,5 +1,7 @@
 #include "dsrv/calls/services.h"
 
+#include "dsrv/calls/peer_stream.h"
+
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <sstream>
@@ -330,6 +332,9 @@ class PeerCalls final : public peer::PeerService::CallbackService {
  private:
   METHOD(peers, Peek)
   METHOD(peers, GiveBack)
+  grpc::ServerBidiReactor<peer::WorkPart, peer::WorkPartReply>* Work(Context* context) override {
+    return BeginStream<PeerStream>(backend_, context, peers::kWork.method);
+  }
 
   const Backend& backend_;
 };

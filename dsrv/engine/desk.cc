@@ -292,6 +292,11 @@ void Desk::TellSessions() {
     if (spare == 0) continue;
     Tell(session, [spare](SessionUpdate& update) { update.spare += spare; }, /*durable=*/true);
   }
+  for (const SessionId session : std::exchange(changed_, {})) {
+    const Stream* stream = StreamOf(session);
+    if (!stream) continue;
+    Tell(session, [stream](SessionUpdate& update) { update.in_hand = stream->in_hand.size(); });
+  }
   for (auto& [session, answers] : answers_) {
     const bool open = waiters_.contains(session);  // else no two need be of one stream
     const bool updated = updates_wait_.contains(session);
@@ -343,6 +348,7 @@ void Desk::ServeOne(WaiterId id, const Filter& filter) {
   auto tasks = handouts_.Take(filter, {waiter.worker, id, waiter.terms}, most, &durable);
   if (tasks.empty()) return;
   if (stream->credit) *stream->credit -= tasks.size();
+  if (stream->credit) changed_.insert(id);
   for (const Task& task : tasks) stream->in_hand[task.claim_id] = {task.instance, task.visit};
   if (CapacityOf(waiter) == 0) agenda_.RemoveWaiter(id);
   Tell(
@@ -414,6 +420,7 @@ void Desk::Free(const Change& change, uint64_t visit, const Claim& claim) {
   const Waiter& waiter = waiters_.at(claim.session);
   const bool asked = Asks(waiter);
   stream->in_hand.erase(claim.id);
+  if (stream->credit) changed_.insert(claim.session);
   /*mutant planted-17*/ if (!asked && Asks(waiter))
     agenda_.AddWaiter(claim.session, waiter.filter, waiter.worker); /*end*/
   const bool drained = stream->draining && stream->in_hand.empty();
@@ -433,6 +440,7 @@ void Desk::HoldInHand(const Instance& instance, uint64_t visit, const Claim& cla
   Stream* stream = StreamOf(claim.session);
   if (!stream || stream->in_hand.contains(claim.id)) return;
   /*mutant revived-not-in-hand*/ stream->in_hand[claim.id] = {instance.id, visit}; /*end*/
+  if (stream->credit) changed_.insert(claim.session);
   if (CapacityOf(waiters_.at(claim.session)) == 0) agenda_.RemoveWaiter(claim.session);
 }
 

@@ -163,6 +163,7 @@ class Desk : public Part {
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> updates_wait_;  // whose updates wait for the commit
   std::vector<SessionId> allowed_;    // in this pass
+  std::set<SessionId> changed_;       // on credit: what they have in hand, in this pass
 };
 
 }  // namespace dfsmr

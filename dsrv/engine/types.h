@@ -240,6 +240,7 @@ struct SessionUpdate {
   // On credit: what there is, where nothing is allowed; absent: nothing new is to be said.
   std::optional<std::vector<Agenda::Level>> levels = {};
   size_t spare = 0;  // on credit: so much of what was allowed was not used, and counts no more
+  std::optional<size_t> in_hand = {};  // on credit: so many tasks, when that has changed
   std::optional<bool> held = {};  // from now on: nothing is handed out to it; of an agent
   std::optional<Error> end;       // the stream is to end with it
 };

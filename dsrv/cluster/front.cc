@@ -8,6 +8,7 @@
 #include "dsrv/cluster/proof.h"
 #include "dsrv/cluster/scatter.h"
 #include "dsrv/cluster/taking.h"
+#include "dsrv/cluster/working.h"
 
 namespace dfsmr {
 namespace {
@@ -82,6 +83,11 @@ Front::~Front() {
 grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServerContext* context) {
   if (Scatter::Wants(*this, *context)) {
     auto call = std::make_shared<Scatter>(*this, context);
+    call->Begin();
+    return call.get();
+  }
+  if (Working::Wants(*this, *context)) {
+    auto call = std::make_shared<Working>(*this, context);
     call->Begin();
     return call.get();
   }

@@ -342,3 +342,46 @@ def test_a_worker_that_is_gone_is_given_nothing(parted):
         task, = space.ready("job")
         assert (task.instance, task.attempt) == (f"job-{number}", 1)
         space.report(task)
+
+
+def test_a_stream_of_work_has_the_tasks_of_all_partitions_within_its_capacity(parted):
+    servers = parted(2)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(JOB)
+    names = [f"job-{number}" for number in range(60)]
+    for number, name in enumerate(names):
+        spaces[number % 2].start("job", name)
+    done = []
+    with spaces[1].work(machine="job", max_tasks=5) as worker:
+        while len(done) < len(names):
+            tasks = worker.await_tasks(len(done) + 1)[len(done):]
+            assert len(tasks) <= 5
+            assert all(result.HasField("accepted") for result in worker.report(*tasks))
+            done += [task.instance for task in tasks]
+        late = spaces[0].start("job", "late")
+        task = worker.await_tasks(len(names) + 1)[-1]
+        assert task.instance == late
+        worker.report(task)
+    assert sorted(done) == sorted(names)
+
+
+def test_a_stream_of_work_goes_on_when_partitions_change_hands(parted, sharers):
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(JOB)
+    names = [f"job-{number}" for number in range(40)]
+    done = set()
+    with space.work(machine="job", max_tasks=3) as worker:
+        for number, name in enumerate(names):
+            if number == 10:
+                servers.append(sharers())
+            if number == 25:
+                servers[1].kill()
+            persist(lambda: space.start("job", name))
+            task = worker.await_tasks(number + 1, 20.0)[number]
+            assert task.instance not in done
+            done.add(task.instance)
+            result, = worker.report(task)
+            if not result.HasField("accepted"):  # its owner was lost: it may be done
+                persist(lambda: space.report(task))
+    assert done == set(names)

@@ -104,8 +104,9 @@ Result<ListOperationsCommand> ParseListOperations(const v1::ListOperationsReques
   const std::string filters = FiltersOf(request);
   auto last = ParsePageToken(filters, request.page_token());
   if (!last) return last.error();
+  const bool tells_places = TakeTellsPlaces(&*last);
   return ListOperationsCommand{
-      {*ns, request.agent(), request.instance(), *last, *limit + 1}, filters};
+      {*ns, request.agent(), request.instance(), *last, *limit + 1}, filters, tells_places};
 }
 
 Result<std::vector<OperationView>> RunListOperations(Engine& engine, const Caller&,
@@ -117,9 +118,16 @@ void ReplyListOperations(const std::vector<OperationView>& views,
                          const ListOperationsCommand& command,
                          v1::ListOperationsResponse* reply) {
   const size_t page = command.query.limit - 1;
-  for (size_t i = 0; i < views.size() && i < page; ++i) ToProto(views[i], reply->add_operations());
-  if (views.size() > page) {
-    reply->set_next_page_token(PageToken(command.filters, OperationPlace(views[page - 1])));
+  PlacesOfPage places;
+  for (size_t i = 0; i < views.size() && i < page; ++i) {
+    ToProto(views[i], reply->add_operations());
+    if (command.tells_places) places.items.push_back(OperationPlace(views[i]));
+  }
+  if (views.size() > page) places.last = OperationPlace(views[page - 1]);
+  if (command.tells_places) {
+    reply->set_next_page_token(PageToken(command.filters, TextOf(places)));
+  } else if (!places.last.empty()) {
+    reply->set_next_page_token(PageToken(command.filters, places.last));
   }
 }
 

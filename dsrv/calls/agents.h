@@ -37,6 +37,7 @@ void ReplyEvictAgent(const Agents::Evicted& evicted, const AgentCommand&,
 struct ListOperationsCommand {
   OperationQuery query;
   std::string filters;
+  bool tells_places = false;  // see wire/pages.h
 };
 Result<ListOperationsCommand> ParseListOperations(const v1::ListOperationsRequest& request,
                                                   const Call&);

@@ -9,6 +9,7 @@
 #include "dsrv/calls/method.h"
 #include "dsrv/wire/pages.h"
 #include "dsrv/wire/search.h"
+#include "dsrv/wire/views.h"
 
 namespace dfsmr {
 namespace {
@@ -112,8 +113,7 @@ void ServeCountInstances(Call& call, const v1::CountInstancesRequest& request,
   auto query = ToQuery(list, call.backend().loop.Now());
   if (!query) return call.Refuse(query.error());
   query->patience = kSearchPatience;
-  const std::string filters =
-      query->ns + '\n' + std::to_string(request.by()) + '\n' + request.filter();
+  const std::string filters = FiltersOf(request);
   auto counted = ParsePageToken(filters, request.page_token());
   if (!counted) return call.Refuse(counted.error());
   if (!call.Enter()) return;

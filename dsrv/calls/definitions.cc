@@ -262,7 +262,7 @@ Result<ListMachinesCommand> ParseListMachines(const v1::ListMachinesRequest& req
   if (!ns) return ns.error();
   auto limit = ToPageSize(request.page_size());
   if (!limit) return limit.error();
-  const std::string filters = *ns + (request.all_versions() ? "*" : "");
+  const std::string filters = FiltersOf(request);
   auto last = ParsePageToken(filters, request.page_token());
   if (!last) return last.error();
   ListMachinesCommand command{*ns, request.all_versions(), *limit, filters, {}};
@@ -290,9 +290,7 @@ void ReplyListMachines(const std::vector<MachineView>& views, const ListMachines
     const bool full =
         reply->machines_size() == static_cast<int>(command.limit) || bytes > kReplyBytes;
     if (full && reply->machines_size() > 0) {
-      const v1::Machine& previous = *reply->machines().rbegin();
-      reply->set_next_page_token(
-          PageToken(command.filters, previous.id() + '\n' + std::to_string(previous.version())));
+      reply->set_next_page_token(PageToken(command.filters, PlaceOf(*reply->machines().rbegin())));
       break;
     }
     *reply->add_machines() = std::move(machine);

@@ -86,7 +86,12 @@ class Listing : public std::enable_shared_from_this<Listing> {
     }
     reply_->set_looked_at(page_.looked_at);
     if (page_.back_to != Timestamp()) ToProto(page_.back_to, reply_->mutable_back_to());
-    if (!page_.last.empty()) reply_->set_next_page_token(PageToken(filters_, page_.last));
+    if (query_.tells_places) {
+      const PlacesOfPage places{std::move(page_.places), std::move(page_.last)};
+      reply_->set_next_page_token(PageToken(filters_, TextOf(places)));
+    } else if (!page_.last.empty()) {
+      reply_->set_next_page_token(PageToken(filters_, page_.last));
+    }
     call_.Succeed();
   }
 

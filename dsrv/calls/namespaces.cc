@@ -8,8 +8,6 @@
 namespace dfsmr {
 namespace {
 
-constexpr const char* kFilters = "namespaces";
-
 std::string ClientOf(const Caller& caller) {
   return caller.principal() ? caller.principal()->row.id : "";
 }
@@ -72,7 +70,7 @@ void ReplyNamespace(const SpaceView& view, const SpaceCommand&, v1::Namespace* r
 Result<SpaceQuery> ParseListNamespaces(const v1::ListNamespacesRequest& request, const Call&) {
   auto limit = ToPageSize(request.page_size());
   if (!limit) return limit.error();
-  auto after = ParsePageToken(kFilters, request.page_token());
+  auto after = ParsePageToken(kFiltersOfNamespaces, request.page_token());
   if (!after) return after.error();
   return SpaceQuery{*std::move(after), *limit};
 }
@@ -89,7 +87,8 @@ void ReplyListNamespaces(const std::vector<SpaceView>& views, const SpaceQuery& 
                          v1::ListNamespacesResponse* reply) {
   for (const SpaceView& view : views) {
     if (reply->namespaces_size() == static_cast<int>(query.limit)) {
-      reply->set_next_page_token(PageToken(kFilters, reply->namespaces().rbegin()->name()));
+      const std::string& last = reply->namespaces().rbegin()->name();
+      reply->set_next_page_token(PageToken(kFiltersOfNamespaces, last));
       return;
     }
     ToProto(view, reply->add_namespaces());

@@ -23,24 +23,10 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kMachinesShown = 200;
-constexpr size_t kQueuesShown = 200;
-constexpr size_t kLimitsShown = 50;
-constexpr size_t kTroublesShown = 50;
-constexpr size_t kSlowShown = 10;
-
-// How much somebody is needed at a machine, the most first.
-uint64_t NeedOf(const MachineTally& machine) {
-  const uint64_t breaker = machine.breaker == "closed" ? 0 : 1;
-  return (machine.now.held + breaker) * 1'000'000 + machine.now.paused * 1'000 + machine.now.ready;
-}
-
-void AddMachines(std::vector<MachineTally> machines, v1::Overview* out) {
+void AddMachines(const std::vector<MachineTally>& machines, v1::Overview* out) {
   Tally all;
   for (const MachineTally& machine : machines) all.Add(machine.now);
   ToProto(all, out->mutable_now());
-  std::ranges::stable_sort(machines, std::greater(), NeedOf);
-  if (machines.size() > kMachinesShown) machines.resize(kMachinesShown);
   for (const MachineTally& machine : machines) ToProto(machine, out->add_machines());
 }
 
@@ -59,16 +45,13 @@ void AddQueues(const std::vector<QueueView>& views, std::map<std::string, v1::Qu
   }
 }
 
-// How full it is, from 0 to 1; more when somebody waits.
-double FillOf(const LimitView& limit) {
-  const auto max = limit.standing.numbers.max;
-  const double share = max && *max > 0 ? static_cast<double>(limit.held) / *max : 0;
-  return share + (limit.waiting > 0 ? 1 : 0);
-}
-
-void AddLimits(Limits& limits, const std::string& ns, std::vector<LimitView>* all) {
-  for (LimitView& limit : limits.List({ns, "", false, "", 1'000})) {
-    if (FillOf(limit) >= 0.8) all->push_back(std::move(limit));
+void AddLimits(Limits& limits, const std::string& ns, v1::Overview* out) {
+  for (LimitView& view : limits.List({ns, "", false, "", 1'000})) {
+    view.holders.clear();
+    view.waiters.clear();
+    v1::Limit limit;
+    ToProto(view, &limit);
+    if (FillOf(limit) >= 0.8) *out->add_limits() = std::move(limit);
   }
 }
 
@@ -137,7 +120,6 @@ void AddUp(Engine& engine, const std::function<bool(const std::string& ns)>& see
   const auto wants = [&](const std::string& one) { return ns == "*" ? sees(one) : one == ns; };
   AddMachines(survey.Machines(wants, request.machine()), out);
   std::map<std::string, v1::QueueTally> queues;
-  std::vector<LimitView> near;  // to their numbers
   std::vector<TroubleView> troubles;
   for (const std::string& one : survey.Namespaces()) {
     if (!wants(one)) continue;
@@ -150,21 +132,9 @@ void AddUp(Engine& engine, const std::function<bool(const std::string& ns)>& see
       out->set_agents(out->agents() + agents.size());
     }
     out->set_workers(out->workers() + survey.workers().CountIn(one));
-    if (request.machine().empty()) AddLimits(engine.limits(), one, &near);
+    if (request.machine().empty()) AddLimits(engine.limits(), one, out);
   }
   for (auto& [name, queue] : queues) *out->add_queues() = std::move(queue);
-  std::ranges::stable_sort(*out->mutable_queues(), [](const auto& one, const auto& other) {
-    const auto age = [](const v1::QueueTally& queue) {
-      return std::pair(queue.oldest_ready().seconds(), queue.oldest_ready().nanos());
-    };
-    return age(one) > age(other);
-  });
-  while (out->queues_size() > static_cast<int>(kQueuesShown)) out->mutable_queues()->RemoveLast();
-  // The kinds are numbered by how bad they are.
-  std::ranges::stable_sort(troubles, [](const TroubleView& a, const TroubleView& b) {
-    return std::pair(a.kind, b.count) < std::pair(b.kind, a.count);
-  });
-  if (troubles.size() > kTroublesShown) troubles.resize(kTroublesShown);
   for (const TroubleView& trouble : troubles) ToProto(trouble, out->add_troubles());
   for (const auto& [begin, counts] : survey.LastHour(wants, request.machine())) {
     ToProto(begin, counts, out->add_minutes());
@@ -172,13 +142,7 @@ void AddUp(Engine& engine, const std::function<bool(const std::string& ns)>& see
   for (const SlowNodeView& node : survey.SlowNodes(wants, request.machine(), kSlowShown)) {
     ToProto(node, out->add_slow());
   }
-  std::ranges::stable_sort(near, std::greater(), FillOf);
-  if (near.size() > kLimitsShown) near.resize(kLimitsShown);
-  for (LimitView& limit : near) {
-    limit.holders.clear();
-    limit.waiters.clear();
-    ToProto(limit, out->add_limits());
-  }
+  Arrange(out);
   ToProto(survey.now(), out->mutable_time());
   v1::ServerStatus* server = out->mutable_server();
   server->set_room(std::string(NameOf(survey.room())));

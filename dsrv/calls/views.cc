@@ -144,14 +144,6 @@ void ReplyGetDurations(const Histogram& histogram, const DurationsCommand&,
 
 // Queues -----------------------------------------------------------------------------------------
 
-namespace {
-
-std::string PlaceOf(const QueueView& view) {
-  return view.queue + '\0' + view.machine + '\0' + view.node;
-}
-
-}  // namespace
-
 Result<ListQueuesCommand> ParseListQueues(const v1::ListQueuesRequest& request, const Call&) {
   auto ns = ToNamespace(request.namespace_());
   if (!ns) return ns.error();
@@ -163,7 +155,7 @@ Result<ListQueuesCommand> ParseListQueues(const v1::ListQueuesRequest& request, 
   ListQueuesCommand command;
   command.query = {*std::move(ns), request.machine(), {}};
   if (!request.queue().empty()) command.query.queue = request.queue();
-  command.filters = command.query.ns + '\n' + request.machine() + '\n' + request.queue();
+  command.filters = FiltersOf(request);
   auto after = ParsePageToken(command.filters, request.page_token());
   if (!after) return after.error();
   command.after = *std::move(after);
@@ -181,13 +173,15 @@ void ReplyListQueues(const std::vector<QueueView>& views, const ListQueuesComman
   size_t shown = 0;
   std::string last;
   for (const QueueView& view : views) {
-    std::string place = PlaceOf(view);
+    v1::QueueRow row;
+    ToProto(view, &row);
+    std::string place = PlaceOf(row);
     if (!command.after.empty() && place <= command.after) continue;
     if (shown++ == command.limit) {
       reply->set_next_page_token(PageToken(command.filters, last));
       return;
     }
-    ToProto(view, reply->add_queues());
+    *reply->add_queues() = std::move(row);
     last = std::move(place);
   }
 }
@@ -203,7 +197,7 @@ Result<ListWorkersCommand> ParseListWorkers(const v1::ListWorkersRequest& reques
   auto limit = ToPageSize(request.page_size());
   if (!limit) return limit.error();
   ListWorkersCommand command{*std::move(ns), request.machine(), request.queue(), "", "", *limit};
-  command.filters = command.ns + '\n' + command.machine + '\n' + command.queue + "\nworkers";
+  command.filters = FiltersOf(request);
   auto after = ParsePageToken(command.filters, request.page_token());
   if (!after) return after.error();
   command.after = *std::move(after);

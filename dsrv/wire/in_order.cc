@@ -3,16 +3,21 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 
+#include "fsm/base/hex.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/instance.h"
 
 namespace dfsmr {
 namespace {
 
-// Records of the feed are numbered from 1.
-uint64_t NumberIn(const std::string& place) {
+// Records of the feed are numbered from 1. Where places are told, the time and a point stand in
+// front.
+uint64_t NumberIn(std::string_view place) {
+  const size_t point = place.find('.');
+  if (point != place.npos) place.remove_prefix(point + 1);
   uint64_t seq = 0;
   std::from_chars(place.data(), place.data() + place.size(), seq);
   return seq;
@@ -43,7 +48,7 @@ class Walk {
     }
     if (failed_) return *failed_;
     if (!read) return read.error();
-    if (ended_) page_.last = std::to_string(reached_);
+    if (ended_) page_.last = PlaceText(reached_, page_.back_to);
     return std::move(page_);
   }
 
@@ -107,8 +112,13 @@ class Walk {
     auto view = matcher_.Match(*std::move(instance));
     if (!view) failed_ = view.error();
     if (failed_) return false;
-    if (*view) page_.hits.push_back({**std::move(view), std::to_string(event.seq)});
+    if (*view) page_.hits.push_back({**std::move(view), PlaceText(event.seq, event.time)});
     return true;
+  }
+
+  std::string PlaceText(uint64_t seq, Timestamp time) const {
+    const std::string number = std::to_string(seq);
+    return query_.tells_places ? ToHex(static_cast<uint64_t>(Micros(time))) + '.' + number : number;
   }
 
   const Moment& moment_;

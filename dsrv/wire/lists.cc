@@ -84,6 +84,7 @@ Result<InstancePage> ReadInstances(const Moment& moment, const InstanceQuery& qu
     if (!filled) return filled.error();
     bytes += BytesOf(hit.view, query.brief);
     page.instances.push_back(std::move(hit.view));
+    if (query.tells_places) page.places.push_back(hit.place);
   }
   auto counted = CountLeftovers(moment, query.ns, &page);
   if (!counted) return counted.error();

@@ -18,6 +18,7 @@ Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
 
 struct InstancePage {
   std::vector<InstanceView> instances;  // in the order that is asked for
+  std::vector<std::string> places;      // theirs, where the query asks for them
   std::string last;                     // the next page begins after it; empty: there is none
   uint64_t looked_at = 0;               // rows
   Timestamp back_to = {};               // in order of time: how far the search has come

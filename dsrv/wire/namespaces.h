@@ -10,6 +10,9 @@ namespace dfsmr {
 
 void ToProto(const SpaceView& view, v1::Namespace* out);
 
+// What a page token of their list is valid for.
+inline constexpr const char* kFiltersOfNamespaces = "namespaces";
+
 // All settings that are given.
 Result<SpaceChange> ToSettings(const v1::NamespaceSettings& settings);
 // The fields that the request names.

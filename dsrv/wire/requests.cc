@@ -484,6 +484,7 @@ Result<InstanceQuery> ToQuery(const v1::ListInstancesRequest& request, Timestamp
   auto ordered = SetOrder(request.order_by(), &query);
   if (!ordered) return ordered.error();
   if (query.Searches()) query.patience = kSearchPatience;
+  if (query.order != ListOrder::kId) query.tells_places = TakeTellsPlaces(&query.after);
   return query;
 }
 

@@ -70,6 +70,7 @@ struct InstanceQuery {
   ListOrder order = ListOrder::kId;
   bool backwards = false;  // the latest first
   bool brief = false;
+  bool tells_places = false;  // of the items, see pages.h; in order of time only
   // Ascending: the instances that wait for the one that the filter's `after` names, if it names
   // one.
   std::vector<std::string> followers = {};

@@ -1,5 +1,9 @@
 #include "dsrv/wire/views.h"
 
+#include <algorithm>
+#include <functional>
+#include <utility>
+
 #include "dsrv/wire/replies.h"
 
 namespace dfsmr {
@@ -118,6 +122,82 @@ void ToProto(const Histogram& histogram, v1::GetDurationsResponse* out) {
   out->set_seen(histogram.seen);
   out->set_samples(histogram.samples);
   if (histogram.since) ToProto(*histogram.since, out->mutable_since());
+}
+
+// Pages. -----------------------------------------------------------------------------------------
+
+namespace {
+
+std::string SpaceOf(const std::string& given) { return given.empty() ? "default" : given; }
+
+}  // namespace
+
+std::string FiltersOf(const v1::CountInstancesRequest& request) {
+  return SpaceOf(request.namespace_()) + '\n' + std::to_string(request.by()) + '\n' +
+         request.filter();
+}
+
+std::string FiltersOf(const v1::ListQueuesRequest& request) {
+  return SpaceOf(request.namespace_()) + '\n' + request.machine() + '\n' + request.queue();
+}
+
+std::string FiltersOf(const v1::ListWorkersRequest& request) {
+  return SpaceOf(request.namespace_()) + '\n' + request.machine() + '\n' + request.queue() +
+         "\nworkers";
+}
+
+std::string PlaceOf(const v1::QueueRow& row) {
+  return row.queue() + '\0' + row.machine() + '\0' + row.node();
+}
+
+// Overviews. -------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int kMachinesShown = 200;
+constexpr int kQueuesShown = 200;
+constexpr int kLimitsShown = 50;
+constexpr int kTroublesShown = 50;
+
+// How much somebody is needed at a machine.
+uint64_t NeedOf(const v1::MachineRow& machine) {
+  const uint64_t breaker = machine.breaker() == "closed" ? 0 : 1;
+  return (machine.now().held() + breaker) * 1'000'000 + machine.now().paused() * 1'000 +
+         machine.now().ready();
+}
+
+std::pair<int64_t, int32_t> Comparable(const google::protobuf::Duration& duration) {
+  return {duration.seconds(), duration.nanos()};
+}
+
+template <typename Rows>
+void CutTo(int most, Rows* rows) {
+  while (rows->size() > most) rows->RemoveLast();
+}
+
+}  // namespace
+
+double FillOf(const v1::Limit& limit) {
+  const double share = limit.max() > 0 ? static_cast<double>(limit.held()) / limit.max() : 0;
+  return share + (limit.waiting() > 0 ? 1 : 0);
+}
+
+void Arrange(v1::Overview* overview) {
+  std::ranges::stable_sort(*overview->mutable_machines(), std::greater(), NeedOf);
+  CutTo(kMachinesShown, overview->mutable_machines());
+  const auto age = [](const v1::QueueTally& one) { return Comparable(one.oldest_ready()); };
+  std::ranges::stable_sort(*overview->mutable_queues(), std::greater(), age);
+  CutTo(kQueuesShown, overview->mutable_queues());
+  // The kinds are numbered by how bad they are.
+  std::ranges::stable_sort(*overview->mutable_troubles(), [](const auto& a, const auto& b) {
+    return std::pair(a.kind(), b.count()) < std::pair(b.kind(), a.count());
+  });
+  CutTo(kTroublesShown, overview->mutable_troubles());
+  const auto spent = [](const v1::SlowNode& one) { return Comparable(one.spent_hour()); };
+  std::ranges::stable_sort(*overview->mutable_slow(), std::greater(), spent);
+  CutTo(kSlowShown, overview->mutable_slow());
+  std::ranges::stable_sort(*overview->mutable_limits(), std::greater(), FillOf);
+  CutTo(kLimitsShown, overview->mutable_limits());
 }
 
 }  // namespace dfsmr

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "dsrv/wire/pages.h"
 #include "dsrv/wire/plan_view.h"
 #include "storage/rows/instance.h"
 #include "tests/dsrv/engine/world.h"
@@ -272,6 +273,66 @@ TEST_CASE("an instance that lives again is found all the time") {
   SUBCASE("of several moments") {
     CHECK(busy.Torn(turn, read) == rows::NoSuchInstance({"ns", "i/s/0"}).message);
   }
+}
+
+TEST_CASE("places in order of time begin with the time, and a list goes on behind each of them") {
+  Busy busy;
+  World& world = busy.world;
+  for (const char* id : {"a", "b", "c", "d", "e"}) {
+    world.Start("job", id);
+    world.Advance(std::chrono::seconds(1));
+  }
+  REQUIRE(world.Move("b", "loop"));
+  for (const bool backwards : {false, true}) {
+    InstanceQuery query{.ns = "ns", .limit = 10, .order = ListOrder::kChanged};
+    query.backwards = backwards;
+    query.tells_places = true;
+    const Moment moment(world.engine().reader());
+    const auto all = ReadInstances(moment, query);
+    REQUIRE(all);
+    REQUIRE(all->places.size() == 5);
+    CHECK(all->last.empty());
+    for (size_t i = 0; i < 5; ++i) {
+      const std::string& place = all->places[i];
+      CHECK(place.find('.') == 16);
+      if (i > 0) CHECK((place < all->places[i - 1]) == backwards);
+      query.after = place;
+      const auto rest = ReadInstances(moment, query);
+      REQUIRE(rest);
+      REQUIRE(rest->instances.size() == 4 - i);
+      if (i < 4) CHECK(rest->instances[0].instance.id == all->instances[i + 1].instance.id);
+    }
+    query.after.clear();
+    query.limit = 2;
+    const auto page = ReadInstances(moment, query);
+    REQUIRE(page);
+    CHECK(page->last == page->places.back());
+  }
+}
+
+TEST_CASE("the places of a page are told in its token, where a server asks for them") {
+  const PlacesOfPage places{{"p1", "p2"}, "p3"};
+  const auto read = PlacesIn(TextOf(places));
+  REQUIRE(read);
+  CHECK(read->items == places.items);
+  CHECK(read->last == "p3");
+  const auto none = PlacesIn(TextOf(PlacesOfPage()));
+  REQUIRE(none);
+  CHECK(none->items.empty());
+  CHECK(none->last.empty());
+  CHECK_FALSE(PlacesIn("17"));
+  v1::ListInstancesRequest request;
+  request.set_page_token(PageToken(FiltersOf(request), "*5"));
+  const auto by_id = ToQuery(request, {});
+  REQUIRE(by_id);
+  CHECK(by_id->after == "*5");
+  CHECK_FALSE(by_id->tells_places);
+  request.set_order_by("-changed");
+  request.set_page_token(PageToken(FiltersOf(request), "*5"));
+  const auto in_time = ToQuery(request, {});
+  REQUIRE(in_time);
+  CHECK(in_time->after == "5");
+  CHECK(in_time->tells_places);
 }
 
 }  // namespace

@@ -33,6 +33,9 @@ class Origin {
   virtual std::string_view Door() const { return {}; }
   // By which the caller and a proxy in front know it; empty: they do not.
   virtual std::string RequestId() const { return {}; }
+  // The namespaces that the call enters besides those of its request, with a zero between two: it
+  // is a part of one that enters them.
+  virtual std::string_view Besides() const { return {}; }
 };
 
 // The caller of one call. Copies cheaply. Empty when the server asks for no credentials and keeps

@@ -14,6 +14,9 @@ inline constexpr std::string_view kPeer = "dfsmr-door-peer";
 inline constexpr std::string_view kCertificate = "dfsmr-door-certificate-bin";
 inline constexpr std::string_view kPage = "dfsmr-door-page";  // a page of the server asks
 inline constexpr std::string_view kRequestId = "x-request-id";
+// That the call enters besides those of its request, with a zero between two: those of a batch of
+// which it is a part.
+inline constexpr std::string_view kNamespaces = "dfsmr-door-namespaces-bin";
 
 // Of this process; nobody outside knows it.
 const std::string& Key();

@@ -20,6 +20,7 @@ class GrpcOrigin final : public Origin {
   std::string Certificate() const override;
   std::string_view Door() const override;
   std::string RequestId() const override;
+  std::string_view Besides() const override { return FromDoor(door::kNamespaces).value_or(""); }
   // As Door() == "http", and cheaper where it is not.
   bool ByHttp() const;
   // Whether a page of this server asks, by that door.
@@ -48,6 +49,7 @@ class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
   std::string Certificate() const override { return GrpcOrigin(*context_).Certificate(); }
   std::string_view Door() const override { return GrpcOrigin(*context_).Door(); }
   std::string RequestId() const override { return GrpcOrigin(*context_).RequestId(); }
+  std::string_view Besides() const override { return GrpcOrigin(*context_).Besides(); }
   Timestamp Deadline() const override;
   std::string_view Traceparent() const override { return GrpcOrigin(*context_).Traceparent(); }
   void AddTrailer(const std::string& key, const std::string& value) override {

@@ -16,6 +16,7 @@ Result<Started> RunStart(Engine& engine, const Caller&, StartArgs& args);
 void ReplyStart(const Started& started, const StartArgs&, v1::StartResponse* reply);
 
 struct OfStarts {  // the namespaces
+  static constexpr bool kOfItems = true;
   template <typename Enter>
   void operator()(const v1::StartBatchRequest& request, Enter enter) const {
     if (request.starts().empty()) enter("");

@@ -4,6 +4,7 @@
 // Call, and calls Serve.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -239,19 +240,33 @@ Deed DeedOf(const Method& method, const Request& request) {
   return {&method, false};
 }
 
+// Calls `enter` with the namespaces of the whole of which a call is a part. Only of items there are
+// parts.
+template <typename Enter>
+void EnterBesides(const Origin& origin, Enter enter) {
+  std::string_view rest = origin.Besides();
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.size(), rest.find('\0'));
+    enter(rest.substr(0, end));
+    rest.remove_prefix(std::min(rest.size(), end + 1));
+  }
+}
+
 template <typename Row, typename Request>
 Result<Caller> Admit(const Row& row, const Access& access, const Origin& origin,
                      const Request& request) {
   const Deed deed = DeedOf(row.method, request);
   std::optional<Result<Caller>> caller;
-  row.namespaces(request, [&](std::string_view ns) {
+  const auto enter = [&](std::string_view ns) {
     if (!caller) {
       caller = access.Admit(origin, deed, ns);
     } else if (*caller && (**caller).principal()) {
       auto entered = (**caller).MayEnter(ns);
       if (!entered) caller = entered.error();
     }
-  });
+  };
+  if constexpr (requires { row.namespaces.kOfItems; }) EnterBesides(origin, enter);
+  row.namespaces(request, enter);
   return caller ? *std::move(caller) : access.AdmitAnywhere(origin, deed);
 }
 

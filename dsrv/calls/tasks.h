@@ -38,6 +38,7 @@ struct OfReport {
   }
 };
 struct OfReports {
+  static constexpr bool kOfItems = true;
   template <typename Enter>
   void operator()(const v1::ReportRequest& request, Enter enter) const {
     if (!request.transitions().empty()) enter(request.transitions(0).namespace_());

@@ -119,7 +119,10 @@ bool Passing::Identify() {
     }
   }
   origin_.method = method_;
-  if (by_door || !proof.empty()) origin_.partition = ValueOf(metadata, kForPartition);
+  if (by_door || !proof.empty()) {
+    origin_.partition = ValueOf(metadata, kForPartition);
+    origin_.namespaces = ValueOf(metadata, door::kNamespaces);
+  }
   from_front_ = !proof.empty();
   const bool proven = !from_front_ || Proven(front_.outside().secret, proof, &origin_);
   return proven && IdentifyPartition();
@@ -266,6 +269,7 @@ void Passing::Describe(grpc::ClientContext* context, const Route& route) {
   add(door::kPage, page_ ? "1" : "");
   const std::string partition = partition_ == kHome ? "" : std::to_string(partition_);
   add(kForPartition, partition);
+  add(door::kNamespaces, origin_.namespaces);
   if (route.kind == Route::Kind::kHere) {
     add(door::kKey, door::Key());
   } else {

@@ -15,6 +15,7 @@ std::string MacOf(std::string_view secret, const PassedOn& call) {
   }
   // Servers of before know of one partition only.
   if (!call.partition.empty()) text += "partition:" + call.partition;
+  if (!call.namespaces.empty()) text += "namespaces:" + call.namespaces;
   return ToHex(Hmac(secret, text));
 }
 

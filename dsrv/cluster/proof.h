@@ -20,6 +20,7 @@ struct PassedOn {
   std::string certificate;
   std::string door;
   std::string request_id;
+  std::string namespaces = {};  // that it enters besides, see door::kNamespaces
 };
 
 // The metadata with the number of the partition that a call is for, where that is not home: between

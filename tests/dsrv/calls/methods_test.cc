@@ -5,7 +5,13 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "dfsmr/v1/admin.pb.h"
+#include "dsrv/access/access.h"
+#include "storage/memory_store.h"
+#include "storage/rows/credential.h"
 
 namespace dfsmr {
 namespace {
@@ -107,6 +113,62 @@ TEST_CASE("a request enters its own namespace first, and then those of its items
   update.set_name("acme");
   CHECK(entered(namespaces::kUpdateNamespace, update) == Names{"acme"});
   CHECK(entered(namespaces::kDeleteNamespace, v1::DeleteNamespaceRequest()) == Names{"*"});
+}
+
+namespace {
+
+// A call that is part of one that enters `besides`, too.
+class PartOrigin final : public Origin {
+ public:
+  PartOrigin(std::string bearer, std::string besides)
+      : bearer_(std::move(bearer)), besides_(std::move(besides)) {}
+  std::string Peer() const override { return "ipv4:1"; }
+  std::string_view Bearer() const override { return bearer_; }
+  std::string Certificate() const override { return {}; }
+  std::string_view Besides() const override { return besides_; }
+
+ private:
+  const std::string bearer_;
+  const std::string besides_;
+};
+
+}  // namespace
+
+TEST_CASE("a part of a batch enters the namespaces of the whole") {
+  MemoryStore store;
+  Batch batch;
+  const auto add = [&](const std::string& secret, const std::string& ns, uint32_t role) {
+    rows::PutCredential({batch, 0},
+                        {.id = secret, .hash = HashOf(secret), .ns = ns, .role = role});
+  };
+  add("admin", "*", v1::AccessToken::ADMIN);
+  add("worker", "a", v1::AccessToken::WORKER);
+  const auto epoch = store.Acquire(0);
+  REQUIRE(epoch);
+  REQUIRE(store.Write(0, *epoch, batch));
+  auto access = Access::Open({.asks = true, .clock = [] { return FromMicros(1); }}, store, 0,
+                             nullptr);
+  REQUIRE(access);
+  v1::StartBatchRequest starts;
+  starts.add_starts()->set_namespace_("a");
+  const auto admitted = [&](const auto& row, const auto& request, const std::string& bearer,
+                            const std::string& besides) {
+    return static_cast<bool>(Admit(row, **access, PartOrigin(bearer, besides), request));
+  };
+  const std::string both("a\0b", 3);
+  CHECK(admitted(runner::kStartBatch, starts, "worker", ""));
+  CHECK(admitted(runner::kStartBatch, starts, "worker", "a"));
+  CHECK_FALSE(admitted(runner::kStartBatch, starts, "worker", both));
+  CHECK_FALSE(admitted(runner::kStartBatch, starts, "worker", "b"));
+  CHECK(admitted(runner::kStartBatch, starts, "admin", both));
+  v1::ReportRequest report;
+  report.add_transitions()->set_namespace_("a");
+  CHECK(admitted(runner::kReport, report, "worker", "a"));
+  CHECK_FALSE(admitted(runner::kReport, report, "worker", both));
+  // Only batches have parts that enter more than they say.
+  v1::StartRequest start;
+  start.set_namespace_("a");
+  CHECK(admitted(runner::kStart, start, "worker", both));
 }
 
 TEST_CASE("a message starts at most a thousand instances with all its reports") {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
-#include "dsrv/cluster/reach.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/result.h"
 #include "storage/place.h"
@@ -40,7 +40,8 @@ v1::Error TooShort() {
 
 // The results of one part, which go to their places in all.
 template <typename List>
-void Place(const std::vector<int>& places, List* results, const v1::Error& otherwise, List* all) {
+void PutResults(const std::vector<int>& places, List* results, const v1::Error& otherwise,
+                List* all) {
   for (size_t i = 0; i < places.size(); ++i) {
     auto* const to = all->Mutable(places[i]);
     if (results && static_cast<int>(i) < results->size()) {
@@ -74,8 +75,8 @@ void JoinList(const BatchParts<Request>& parts, std::vector<PartReply<Reply>>* r
   Grow(size, results(out));
   for (size_t i = 0; i < parts.size(); ++i) {
     PartReply<Reply>& one = (*replies)[i];
-    Place(places(parts[i]), one.reply ? results(&*one.reply) : nullptr,
-          one.reply ? TooShort() : one.error, results(out));
+    PutResults(places(parts[i]), one.reply ? results(&*one.reply) : nullptr,
+               one.reply ? TooShort() : one.error, results(out));
   }
 }
 
@@ -133,7 +134,7 @@ BatchParts<v1::ReportRequest> Split(v1::ReportRequest&& batch, uint16_t partitio
   return parts;
 }
 
-BatchParts<v1::ExtendRequest> Split(v1::ExtendRequest&& batch, uint16_t partitions) {
+BatchParts<v1::ExtendRequest> Split(v1::ExtendRequest&& batch, uint16_t partitions, PartitionId) {
   BatchParts<v1::ExtendRequest> parts;
   const int count = batch.items_size();
   if (count == 0 || count > kMostItems) {
@@ -150,26 +151,68 @@ BatchParts<v1::ExtendRequest> Split(v1::ExtendRequest&& batch, uint16_t partitio
   return parts;
 }
 
-std::optional<v1::Error> Join(const BatchParts<v1::StartBatchRequest>& parts,
-                              std::vector<PartReply<v1::StartBatchResponse>> replies,
-                              v1::StartBatchResponse* out) {
+namespace {
+
+// Namespaces, each once.
+class Entered {
+ public:
+  void Enter(const std::string& ns) {
+    const std::string name = ns.empty() ? "default" : ns;
+    if (known_.insert(name).second) names_.push_back(name);
+  }
+  std::vector<std::string> Take() {
+    if (names_.size() < 2) names_.clear();
+    return std::move(names_);
+  }
+
+ private:
+  std::set<std::string> known_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::vector<std::string> NamespacesOf(const v1::StartBatchRequest& batch) {
+  Entered entered;
+  for (const v1::StartRequest& start : batch.starts()) entered.Enter(start.namespace_());
+  return entered.Take();
+}
+
+std::vector<std::string> NamespacesOf(const v1::ReportRequest& batch) {
+  Entered entered;
+  if (batch.transitions_size() > 0) entered.Enter(batch.transitions(0).namespace_());
+  for (const v1::StartRequest& start : batch.starts()) entered.Enter(start.namespace_());
+  for (const v1::TransitionRequest& report : batch.transitions()) {
+    entered.Enter(report.namespace_());
+    for (const v1::StartRequest& start : report.starts()) {
+      if (!start.namespace_().empty()) entered.Enter(start.namespace_());  // else the report's
+    }
+  }
+  return entered.Take();
+}
+
+std::vector<std::string> NamespacesOf(const v1::ExtendRequest&) { return {}; }
+
+std::optional<v1::Error> JoinReplies(const BatchParts<v1::StartBatchRequest>& parts,
+                                     std::vector<PartReply<v1::StartBatchResponse>> replies,
+                                     v1::StartBatchResponse* out) {
   if (auto failure = FailureOf(replies)) return failure;
   JoinList(parts, &replies, [](auto* reply) { return reply->mutable_results(); }, kItemsOf, out);
   return std::nullopt;
 }
 
-std::optional<v1::Error> Join(const BatchParts<v1::ReportRequest>& parts,
-                              std::vector<PartReply<v1::ReportResponse>> replies,
-                              v1::ReportResponse* out) {
+std::optional<v1::Error> JoinReplies(const BatchParts<v1::ReportRequest>& parts,
+                                     std::vector<PartReply<v1::ReportResponse>> replies,
+                                     v1::ReportResponse* out) {
   if (auto failure = FailureOf(replies)) return failure;
   JoinList(parts, &replies, [](auto* reply) { return reply->mutable_results(); }, kItemsOf, out);
   JoinList(parts, &replies, [](auto* reply) { return reply->mutable_started(); }, kStartsOf, out);
   return std::nullopt;
 }
 
-std::optional<v1::Error> Join(const BatchParts<v1::ExtendRequest>& parts,
-                              std::vector<PartReply<v1::ExtendResponse>> replies,
-                              v1::ExtendResponse* out) {
+std::optional<v1::Error> JoinReplies(const BatchParts<v1::ExtendRequest>& parts,
+                                     std::vector<PartReply<v1::ExtendResponse>> replies,
+                                     v1::ExtendResponse* out) {
   if (auto failure = FailureOf(replies)) return failure;
   JoinList(parts, &replies, [](auto* reply) { return reply->mutable_items(); }, kItemsOf, out);
   return std::nullopt;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "dfsmr/v1/runner.pb.h"
+#include "dsrv/cluster/reach.h"
 #include "storage/store.h"
 
 namespace dfsmr {
@@ -29,7 +30,13 @@ BatchParts<v1::StartBatchRequest> Split(v1::StartBatchRequest&& batch, uint16_t 
                                         PartitionId any);
 BatchParts<v1::ReportRequest> Split(v1::ReportRequest&& batch, uint16_t partitions,
                                     PartitionId any);
-BatchParts<v1::ExtendRequest> Split(v1::ExtendRequest&& batch, uint16_t partitions);
+BatchParts<v1::ExtendRequest> Split(v1::ExtendRequest&& batch, uint16_t partitions,
+                                    PartitionId any = kHome);
+
+// All the namespaces that the batch enters, in that order, each once. Empty: no more than one.
+std::vector<std::string> NamespacesOf(const v1::StartBatchRequest& batch);
+std::vector<std::string> NamespacesOf(const v1::ReportRequest& batch);
+std::vector<std::string> NamespacesOf(const v1::ExtendRequest& batch);
 
 // What became of one part.
 template <typename Reply>
@@ -40,14 +47,14 @@ struct PartReply {
 
 // `replies`: of the parts, in their order. The items of a part without reply have its error; where
 // no part has one the call fails, with the first part's, and `out` stays as it is.
-std::optional<v1::Error> Join(const BatchParts<v1::StartBatchRequest>& parts,
-                              std::vector<PartReply<v1::StartBatchResponse>> replies,
-                              v1::StartBatchResponse* out);
-std::optional<v1::Error> Join(const BatchParts<v1::ReportRequest>& parts,
-                              std::vector<PartReply<v1::ReportResponse>> replies,
-                              v1::ReportResponse* out);
-std::optional<v1::Error> Join(const BatchParts<v1::ExtendRequest>& parts,
-                              std::vector<PartReply<v1::ExtendResponse>> replies,
-                              v1::ExtendResponse* out);
+std::optional<v1::Error> JoinReplies(const BatchParts<v1::StartBatchRequest>& parts,
+                                     std::vector<PartReply<v1::StartBatchResponse>> replies,
+                                     v1::StartBatchResponse* out);
+std::optional<v1::Error> JoinReplies(const BatchParts<v1::ReportRequest>& parts,
+                                     std::vector<PartReply<v1::ReportResponse>> replies,
+                                     v1::ReportResponse* out);
+std::optional<v1::Error> JoinReplies(const BatchParts<v1::ExtendRequest>& parts,
+                                     std::vector<PartReply<v1::ExtendResponse>> replies,
+                                     v1::ExtendResponse* out);
 
 }  // namespace dfsmr

@@ -22,7 +22,7 @@ constexpr const char* kAdoptMethod = "/dfsmr.peer.Peer/Adopt";
 constexpr const char* kSpaceKey = "dfsmr-namespace";
 
 // A call of another server, which ends once with a status. It takes an empty request and reply.
-class Answer final : public grpc::ServerGenericBidiReactor {
+class PeerAnswer final : public grpc::ServerGenericBidiReactor {
  public:
   void End(const grpc::Status& status) {
     if (status.ok()) {
@@ -113,7 +113,7 @@ grpc::ServerGenericBidiReactor* Front::TakeFromPeer(
     const grpc::GenericCallbackServerContext& context) {
   const Metadata& metadata = context.client_metadata();
   PassedOn asked{.method = context.method()};
-  auto* const answer = new Answer;
+  auto* const answer = new PeerAnswer;
   if (!Proven(outside_.secret, ValueOf(metadata, kPassedOn), &asked) ||
       asked.receiver != outside_.self) {
     answer->End(grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
@@ -217,7 +217,13 @@ bool Front::AwaitInside(std::chrono::steady_clock::time_point until, const Insid
 }
 
 bool Front::AwaitAll(std::chrono::steady_clock::time_point until, bool brief) {
-  return Await(until, [brief](Passing& call) { return !brief || call.Brief(); });
+  const auto counts = [brief](Passing& call) { return !brief || call.Brief(); };
+  while (Await(until, counts)) {
+    if (parted_ == 0) return true;
+    if (std::chrono::steady_clock::now() >= until) return false;
+    std::this_thread::sleep_for(kTick);
+  }
+  return false;
 }
 
 void Front::Tend() {

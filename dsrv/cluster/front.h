@@ -133,6 +133,10 @@ class Front final : public grpc::CallbackGenericService {
   ClusterMeter& meter() { return meter_; }
   bool closed() const { return closed_; }
   bool ending() const { return ending_; }
+  // A call that is asked in parts begins, or is over: parts come from it although the front is
+  // closed, and it counts between two of them.
+  void EnterParted() { ++parted_; }
+  void LeaveParted() { --parted_; }
   void Enter(const std::shared_ptr<Passing>& call);
   void Leave(Passing* call);
   // Has Passing::Tick called every few milliseconds until it says that it waits no more.
@@ -156,6 +160,7 @@ class Front final : public grpc::CallbackGenericService {
   std::shared_ptr<grpc::GenericStub> own_ GUARDED(route_mutex_);
   std::atomic<bool> closed_ = false;
   std::atomic<bool> ending_ = false;
+  std::atomic<int> parted_ = 0;  // calls
   Mutex mutex_;
   ConditionVariable changed_;
   std::unordered_set<Passing*> calls_ GUARDED(mutex_);

@@ -95,7 +95,8 @@ void Passing::Begin() {
                                "what came with the call does not prove that another server of "
                                "this store passed it on"));
   }
-  if (front_.closed() && !from_front_) return Finish(Stops());
+  const bool part = !origin_.partition.empty();  // of a call that was there before
+  if (front_.closed() && !from_front_ && !part) return Finish(Stops());
   Read();
   if (!facts_.many_requests) return;
   FindPartition();

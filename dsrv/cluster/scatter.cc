@@ -1,128 +1,99 @@
 #include "dsrv/cluster/scatter.h"
 
-#include <type_traits>
-#include <utility>
+#include <algorithm>
+#include <chrono>
 
-#include "dsrv/cluster/batches.h"
+#include "dsrv/access/door_key.h"
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
-#include "dsrv/cluster/reach.h"
 
 namespace dfsmr {
 namespace {
 
-template <typename Request, typename Reply>
-class BatchOf final : public PartedBatch {
- public:
-  explicit BatchOf(BatchParts<Request> parts) : parts_(std::move(parts)), replies_(parts_.size()) {}
+// The answers that can be done without are waited for so long.
+constexpr auto kSoon = std::chrono::milliseconds(500);
+// Metadata takes 8 KiB, and not only these. What does not fit is admitted with its part alone.
+constexpr size_t kNamespacesTold = 4'000;  // bytes
 
-  size_t parts() const override { return parts_.size(); }
-  PartitionId PartitionAt(size_t part) const override { return parts_[part].partition; }
-  std::string RequestAt(size_t part) const override {
-    return parts_[part].request.SerializeAsString();
+std::string TextOfNamespaces(const std::vector<std::string>& namespaces) {
+  std::string text;
+  for (const std::string& one : namespaces) {
+    if (text.size() + one.size() >= kNamespacesTold) break;
+    text += (text.empty() ? "" : std::string(1, '\0')) + one;
   }
-  void Take(size_t part, const grpc::Status& status, const std::string& reason,
-            const std::string& bytes) override {
-    Reply reply;
-    PartReply<Reply>& to = replies_[part];
-    if (status.ok() && reply.ParseFromString(bytes)) {
-      to.reply = std::move(reply);
-      return;
-    }
-    to.error.set_code(status.ok() ? grpc::StatusCode::INTERNAL : status.error_code());
-    to.error.set_reason(reason);
-    to.error.set_message(status.ok() ? "the owner's answer could not be read"
-                                     : status.error_message());
-  }
-  bool Join(std::string* bytes) override {
-    Reply reply;
-    if (dfsmr::Join(parts_, std::move(replies_), &reply)) return false;
-    *bytes = reply.SerializeAsString();
-    return true;
-  }
-
- private:
-  const BatchParts<Request> parts_;
-  std::vector<PartReply<Reply>> replies_;
-};
-
-template <typename Request, typename Reply>
-std::unique_ptr<PartedBatch> Make(const std::string& bytes, uint16_t partitions, PartitionId any) {
-  Request request;
-  if (!request.ParseFromString(bytes)) return nullptr;
-  BatchParts<Request> parts;
-  if constexpr (std::is_same_v<Request, v1::ExtendRequest>) {
-    parts = Split(std::move(request), partitions);
-  } else {
-    parts = Split(std::move(request), partitions, any);
-  }
-  return std::make_unique<BatchOf<Request, Reply>>(std::move(parts));
+  return text;
 }
-
-constexpr const char* kStartBatch = "/dfsmr.v1.RunnerService/StartBatch";
-constexpr const char* kReport = "/dfsmr.v1.RunnerService/Report";
-constexpr const char* kExtend = "/dfsmr.v1.RunnerService/Extend";
 
 }  // namespace
 
-std::unique_ptr<PartedBatch> MakeBatch(const std::string& method, const std::string& request,
-                                 uint16_t partitions, PartitionId any) {
-  if (method == kStartBatch) {
-    return Make<v1::StartBatchRequest, v1::StartBatchResponse>(request, partitions, any);
-  }
-  if (method == kReport) {
-    return Make<v1::ReportRequest, v1::ReportResponse>(request, partitions, any);
-  }
-  if (method == kExtend) {
-    return Make<v1::ExtendRequest, v1::ExtendResponse>(request, partitions, any);
-  }
-  return nullptr;
-}
-
 bool Scatter::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
   if (front.outside().partitions == 1) return false;
-  if (ReachOf(context.method()).reach != Reach::kItems) return false;
-  return !IsInner(context);
+  return IsParted(context.method()) && !IsInner(context);
 }
 
 void Scatter::Begin() {
   self_ = shared_from_this();
+  if (front_.closed()) {
+    return Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server stops"));
+  }
   StartRead(&request_);
 }
 
+void Scatter::OnDone() { self_.reset(); }
+
 void Scatter::OnReadDone(bool ok) {
   if (!ok) {
-    return Finish(
-        grpc::Status(grpc::StatusCode::INTERNAL, "the call came without a request"));
+    return Finish(grpc::Status(grpc::StatusCode::INTERNAL, "the call came without a request"));
   }
-  batch_ = MakeBatch(method_, ToBytes(request_), front_.outside().partitions,
-                     front_.AnyPartition());
-  if (!batch_) {
-    return Finish(
-        grpc::Status(grpc::StatusCode::INTERNAL, "the request could not be read"));
+  call_ = MakeParted(method_, ToBytes(request_),
+                     {front_.outside().partitions, front_.AnyPartition()});
+  if (!call_) {
+    return Finish(grpc::Status(grpc::StatusCode::INTERNAL, "the request could not be read"));
   }
-  AskAll();
+  request_.Clear();
+  namespaces_ = TextOfNamespaces(call_->Namespaces());
+  Ask();
 }
 
-void Scatter::AskAll() {
-  const size_t parts = batch_->parts();
-  left_ = parts;
+void Scatter::Ask() {
+  const std::vector<Question> questions = call_->Next();
+  if (questions.empty()) return End();
+  left_ = questions.size();
   const auto own = front_.own();
   const auto self = self_;  // the last answer may come before the last question
-  for (size_t part = 0; part < parts; ++part) {
-    Asked* asked = nullptr;
-    {
-      const Lock lock(mutex_);
-      asked = asked_.emplace_back(std::make_unique<Asked>()).get();
-      if (cancelled_) asked->context.TryCancel();
-    }
-    AskInner(*context_, batch_->PartitionAt(part), &asked->context);
-    asked->request = ToBuffer(batch_->RequestAt(part));
+  const std::vector<Asked*> all = Prepare(questions);
+  for (size_t i = 0; i < all.size(); ++i) {
+    Asked* const asked = all[i];
     own->UnaryCall(&asked->context, method_, grpc::StubOptions(), &asked->request, &asked->reply,
-                   [self, part, asked](const grpc::Status& status) {
-                     self->Answered(part, asked, status);
+                   [self, i, asked](const grpc::Status& status) {
+                     self->Answered(i, asked, status);
                    });
   }
+}
+
+std::vector<Scatter::Asked*> Scatter::Prepare(const std::vector<Question>& questions) {
+  std::vector<std::unique_ptr<Asked>> round;
+  std::vector<Asked*> all;
+  for (const Question& question : questions) {
+    Asked* const asked = round.emplace_back(std::make_unique<Asked>()).get();
+    asked->partition = question.partition;
+    asked->request = ToBuffer(question.request);
+    Describe(question, &asked->context);
+    all.push_back(asked);
+  }
+  const Lock lock(mutex_);
+  asked_.swap(round);
+  if (cancelled_) {
+    for (Asked* const asked : all) asked->context.TryCancel();
+  }
+  return all;
+}
+
+void Scatter::Describe(const Question& question, grpc::ClientContext* context) const {
+  AskInner(*context_, question.partition, context);
+  if (!namespaces_.empty()) context->AddMetadata(std::string(door::kNamespaces), namespaces_);
+  if (!question.dispensable) return;
+  context->set_deadline(std::min(context_->deadline(), std::chrono::system_clock::now() + kSoon));
 }
 
 void Scatter::OnCancel() {
@@ -131,27 +102,60 @@ void Scatter::OnCancel() {
   for (const auto& asked : asked_) asked->context.TryCancel();
 }
 
-void Scatter::Answered(size_t part, Asked* asked, const grpc::Status& status) {
+void Scatter::Answered(size_t question, Asked* asked, const grpc::Status& status) {
+  asked->status = status;
   const Metadata& trailers = asked->context.GetServerTrailingMetadata();
-  batch_->Take(part, status, ValueOf(trailers, "dfsmr-reason"), ToBytes(asked->reply));
-  if (part == 0) first_ = {status, asked};
-  if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) End();
+  call_->Take(question, {.status = status,
+                         .reason = ValueOf(trailers, "dfsmr-reason"),
+                         .reply = ToBytes(asked->reply),
+                         .server = status.ok() ? "" : OwnerOf(asked->partition)});
+  asked->reply.Clear();
+  if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) Ask();
+}
+
+std::string Scatter::OwnerOf(PartitionId partition) const {
+  const auto route = front_.route(partition);
+  switch (route->kind) {
+    case Route::Kind::kHere:
+      return front_.outside().self;
+    case Route::Kind::kThere:
+      return route->peer->id;
+    case Route::Kind::kNobody:
+      break;
+  }
+  return "the owner of partition " + std::to_string(partition);
 }
 
 void Scatter::End() {
-  std::string reply;
-  if (batch_->Join(&reply)) {
-    reply_ = ToBuffer(reply);
-    return StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
+  const CallEnd end = call_->End();
+  if (end.refused) return Refuse(*end.refused);
+  if (end.as_question) {
+    const Asked* asked = nullptr;
+    {
+      const Lock lock(mutex_);
+      asked = asked_[*end.as_question].get();
+    }
+    return EndAs(*asked);
   }
-  const auto& [status, asked] = first_;
-  for (const auto& [key, value] : asked->context.GetServerTrailingMetadata()) {
+  reply_ = ToBuffer(end.reply);
+  StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
+}
+
+void Scatter::Refuse(const Error& error) {
+  if (error.reason != Reason::kNone) {
+    context_->AddTrailingMetadata("dfsmr-reason", std::string(Name(error.reason)));
+  }
+  Finish(grpc::Status(static_cast<grpc::StatusCode>(error.code), error.message));
+}
+
+void Scatter::EndAs(const Asked& asked) {
+  for (const auto& [key, value] : asked.context.GetServerTrailingMetadata()) {
     const std::string name = Text(key);
     if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
   }
-  Finish(
-      status.ok() ? grpc::Status(grpc::StatusCode::INTERNAL, "an owner's answer could not be read")
-                  : status);
+  Finish(asked.status.ok()
+             ? grpc::Status(grpc::StatusCode::INTERNAL, "an owner's answer could not be read")
+             : asked.status);
 }
 
 }  // namespace dfsmr

@@ -74,7 +74,7 @@ TEST_CASE("results come in the order of the batch") {
   const std::vector<std::string> ids = Ids(50);
   const auto parts = Split(StartsOf(ids), kFour, kDrawn);
   v1::StartBatchResponse joined;
-  CHECK_FALSE(Join(parts, AnswerEach(parts), &joined));
+  CHECK_FALSE(JoinReplies(parts, AnswerEach(parts), &joined));
   REQUIRE(joined.results_size() == 50);
   for (int i = 0; i < 50; ++i) {
     CHECK(joined.results(i).started().instance().id() == ids[static_cast<size_t>(i)]);
@@ -89,7 +89,7 @@ TEST_CASE("items of a partition that does not answer have its error, the others 
   replies[2].reply->mutable_results()->RemoveLast();
   const int missing = parts[2].items.back();
   v1::StartBatchResponse joined;
-  CHECK_FALSE(Join(parts, std::move(replies), &joined));
+  CHECK_FALSE(JoinReplies(parts, std::move(replies), &joined));
   REQUIRE(joined.results_size() == 20);
   for (int i = 0; i < 20; ++i) {
     const bool away = std::ranges::find(parts[1].items, i) != parts[1].items.end();
@@ -106,7 +106,7 @@ TEST_CASE("a batch that nobody answers fails") {
                                                          {std::nullopt, ErrorOf("NO_OWNER")});
   replies[1].error = ErrorOf("OTHER");
   v1::StartBatchResponse joined;
-  const auto failure = Join(parts, std::move(replies), &joined);
+  const auto failure = JoinReplies(parts, std::move(replies), &joined);
   REQUIRE(failure);
   CHECK(failure->reason() == "NO_OWNER");
   CHECK(joined.results_size() == 0);
@@ -163,7 +163,7 @@ TEST_CASE("reports go with what is started besides, and what has no id with the 
     replies.push_back({std::move(reply)});
   }
   v1::ReportResponse joined;
-  CHECK_FALSE(Join(parts, std::move(replies), &joined));
+  CHECK_FALSE(JoinReplies(parts, std::move(replies), &joined));
   REQUIRE(joined.results_size() == 12);
   for (int i = 0; i < 12; ++i) {
     CHECK(joined.results(i).accepted().instance() == "i" + std::to_string(i));
@@ -196,9 +196,29 @@ TEST_CASE("extends of one instance keep their order, in their namespace") {
     replies.push_back({std::move(reply)});
   }
   v1::ExtendResponse joined;
-  CHECK_FALSE(Join(parts, std::move(replies), &joined));
+  CHECK_FALSE(JoinReplies(parts, std::move(replies), &joined));
   REQUIRE(joined.items_size() == 30);
   for (int i = 0; i < 30; ++i) CHECK(joined.items(i).deadline().seconds() == i);
+}
+
+TEST_CASE("a batch tells its parts the namespaces of the whole, if there are several") {
+  using Names = std::vector<std::string>;
+  v1::StartBatchRequest batch;
+  CHECK(NamespacesOf(batch).empty());
+  batch.add_starts();
+  batch.add_starts()->set_namespace_("default");
+  CHECK(NamespacesOf(batch).empty());
+  batch.add_starts()->set_namespace_("b");
+  batch.add_starts()->set_namespace_("a");
+  batch.add_starts()->set_namespace_("b");
+  CHECK(NamespacesOf(batch) == Names{"default", "b", "a"});
+  v1::ReportRequest report;
+  report.add_transitions()->set_namespace_("a");
+  report.mutable_transitions(0)->add_starts();
+  CHECK(NamespacesOf(report).empty());
+  report.mutable_transitions(0)->add_starts()->set_namespace_("c");
+  report.add_starts()->set_namespace_("d");
+  CHECK(NamespacesOf(report) == Names{"a", "d", "c"});
 }
 
 }  // namespace

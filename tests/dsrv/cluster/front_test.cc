@@ -45,6 +45,10 @@ TEST_CASE("a proof is of one call from one server to another") {
   told.partition = "8";
   CHECK(!Proven("secret", value, &told));
   told.partition = "";
+  told.namespaces = "a";
+  CHECK(!Proven("secret", value, &told));
+  CHECK(Proven("secret", Prove("secret", told), &told));
+  told.namespaces = "";
   CHECK(!Proven("secret", "a b", &told));
   CHECK(!Proven("secret", "", &told));
 }
@@ -108,7 +112,7 @@ TEST_CASE("what any partition will do for waits for the first that has an owner"
   auto waits = a.Begin(kChange, request);
   CHECK(waits.wait_for(milliseconds(100)) == std::future_status::timeout);
   a.Owns(3);
-  const Outcome outcome = waits.get();
+  const CallOutcome outcome = waits.get();
   CHECK(outcome.status.ok());
   CHECK(outcome.took < seconds(2));
   CHECK(PartitionTold(a) == "3");

@@ -85,7 +85,7 @@ TEST_CASE("one server owns the partition, and another passes calls on to it") {
   CHECK(a.server.front.meter().handovers() == 1);
   CHECK(a.keeper->lease_left() > seconds(5));
   Kept b(roster, "b");
-  Outcome outcome;
+  CallOutcome outcome;
   for (int left = 10; left > 0 && outcome.reply.empty(); --left) {
     outcome = b.server.Call(kChange, "hello");
   }
@@ -140,7 +140,7 @@ TEST_CASE("what a server that ended had is another one's at once") {
   a.server.Nobody();
   a.keeper->Quit();
   CHECK(a.lost.empty());
-  Outcome outcome;
+  CallOutcome outcome;
   for (int left = 10; left > 0 && outcome.reply.empty(); --left) {
     outcome = b.server.Call(kChange, "hello");
   }
@@ -157,7 +157,7 @@ TEST_CASE("a server that does not answer is dialled anew") {
   Kept b(roster, "b", [&dialled](const std::string& address) {
     return ++dialled == 1 ? "127.0.0.1:1" : address;  // as if a certificate had run out meanwhile
   });
-  Outcome outcome;
+  CallOutcome outcome;
   for (int left = 10; left > 0 && outcome.reply.empty(); --left) {
     outcome = b.server.Call(kChange, "hello");
   }

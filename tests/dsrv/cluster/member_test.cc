@@ -10,7 +10,7 @@ using std::chrono::seconds;
 
 namespace {
 
-constexpr LeaseTime kBegin = seconds(1'000);
+constexpr LeaseTime kMemberBegin = seconds(1'000);
 
 // Servers that share a roster, and do what their members say. One clock for all.
 struct Servers {
@@ -70,7 +70,7 @@ struct Servers {
   }
 
   MemoryRoster roster;
-  LeaseTime now = kBegin;
+  LeaseTime now = kMemberBegin;
   std::map<std::string, Member> members;
 };
 
@@ -376,12 +376,12 @@ TEST_CASE("the plan is the same for all, and moves as little as it can") {
 }
 
 TEST_CASE("a reply waits for the lease: eight seconds from when the renewal was sent") {
-  Member member("a", "a:1", kBegin);
-  CHECK(!member.MayAnswer(kBegin));
+  Member member("a", "a:1", kMemberBegin);
+  CHECK(!member.MayAnswer(kMemberBegin));
   Servers servers(1);
   servers.Start("a");
   const auto seen = servers.roster.Renew("a", false, false);
-  CHECK(member.Look(*seen, kBegin, kBegin + seconds(3)).end.empty());
-  CHECK(member.MayAnswer(kBegin + seconds(8) - milliseconds(1)));
-  CHECK(!member.MayAnswer(kBegin + seconds(8)));
+  CHECK(member.Look(*seen, kMemberBegin, kMemberBegin + seconds(3)).end.empty());
+  CHECK(member.MayAnswer(kMemberBegin + seconds(8) - milliseconds(1)));
+  CHECK(!member.MayAnswer(kMemberBegin + seconds(8)));
 }

@@ -6,8 +6,10 @@
 #include <set>
 #include <string>
 
+#include "dfsmr/v1/view.pb.h"
 #include "dsrv/access/door_key.h"
 #include "dsrv/cluster/proof.h"
+#include "dsrv/wire/pages.h"
 #include "tests/dsrv/cluster/servers.h"
 
 using namespace dfsmr;
@@ -17,6 +19,8 @@ namespace {
 constexpr uint16_t kInAll = 4;
 constexpr const char* kBatch = "/dfsmr.v1.RunnerService/StartBatch";
 constexpr const char* kExtend = "/dfsmr.v1.RunnerService/Extend";
+constexpr const char* kInstances = "/dfsmr.v1.RunnerService/ListInstances";
+constexpr const char* kOverview = "/dfsmr.v1.ViewService/GetOverview";
 
 // In place of the services: starts what it is given, says what lives elsewhere, and refuses
 // batches with an instance of machine "refused".
@@ -28,6 +32,7 @@ class Starter final : public grpc::CallbackGenericService {
     std::set<std::string> peers;
     std::string bearer;
     int misplaced = 0;  // items of another partition than the call's
+    std::set<std::string> namespaces;  // besides, as told
   };
   Seen seen() {
     const Lock lock(mutex_);
@@ -70,6 +75,12 @@ class Starter final : public grpc::CallbackGenericService {
       told[{key.data(), key.size()}] = {value.data(), value.size()};
     }
     const std::string partition = told.contains(kForPartition) ? told[kForPartition] : "0";
+    if (context.method() == kInstances) return ListOf(std::stoi(partition), bytes);
+    if (context.method() == kOverview) {
+      v1::Overview overview;
+      overview.mutable_now()->set_running(1);
+      return overview.SerializeAsString();
+    }
     v1::StartBatchRequest request;
     CHECK(request.ParseFromString(bytes));
     const Lock lock(mutex_);
@@ -77,6 +88,7 @@ class Starter final : public grpc::CallbackGenericService {
     seen_.partitions.insert(partition);
     seen_.peers.insert(told[std::string(door::kPeer)]);
     seen_.bearer = told["authorization"];
+    seen_.namespaces.insert(told[std::string(door::kNamespaces)]);
     v1::StartBatchResponse reply;
     for (const v1::StartRequest& start : request.starts()) {
       const auto lives = PartitionOf(start.namespace_(), start.id(), kInAll);
@@ -85,6 +97,29 @@ class Starter final : public grpc::CallbackGenericService {
       reply.add_results()->mutable_started()->mutable_instance()->set_id(start.id());
     }
     return reply.SerializeAsString();
+  }
+
+  // Each partition has those of a hundred instances that live there.
+  static std::string ListOf(int partition, const std::string& bytes) {
+    v1::ListInstancesRequest request;
+    CHECK(request.ParseFromString(bytes));
+    std::set<std::string> ids;
+    for (int i = 0; i < 100; ++i) {
+      const std::string id = "i" + std::to_string(i);
+      if (PartitionOf("", id, kInAll) == partition) ids.insert(id);
+    }
+    const auto after = ParsePageToken(FiltersOf(request), request.page_token());
+    CHECK(after);
+    v1::ListInstancesResponse page;
+    for (auto id = ids.upper_bound(*after); id != ids.end(); ++id) {
+      if (page.instances_size() == request.page_size()) {
+        page.set_next_page_token(
+            PageToken(FiltersOf(request), page.instances().rbegin()->id()));
+        break;
+      }
+      page.add_instances()->set_id(*id);
+    }
+    return page.SerializeAsString();
   }
 
   Mutex mutex_;
@@ -138,7 +173,7 @@ v1::StartBatchRequest BatchOf(int count) {
   return batch;
 }
 
-v1::StartBatchResponse Joined(const Outcome& outcome) {
+v1::StartBatchResponse Joined(const CallOutcome& outcome) {
   v1::StartBatchResponse reply;
   REQUIRE(outcome.status.ok());
   REQUIRE(reply.ParseFromString(outcome.reply));
@@ -213,6 +248,59 @@ TEST_CASE("what is no batch is refused, and an empty one is for home to judge") 
   CHECK(outcome.status.error_code() == grpc::StatusCode::INTERNAL);
   CHECK(Joined(two.b.server.Call(kBatch, "")).results_size() == 0);
   CHECK(two.a.starter.seen().calls == 1);
+}
+
+TEST_CASE("the parts of a batch enter the namespaces of the whole, on both servers") {
+  Two two;
+  auto batch = BatchOf(40);
+  batch.mutable_starts(7)->set_namespace_("other");
+  Joined(two.a.server.Call(kBatch, batch.SerializeAsString(),
+                           {{std::string(door::kNamespaces), "of a client"}}));
+  const std::string both = std::string("default") + '\0' + "other";
+  CHECK(two.a.starter.seen().namespaces == std::set<std::string>{both});
+  CHECK(two.b.starter.seen().namespaces == std::set<std::string>{both});
+  Two others;
+  Joined(others.a.server.Call(kBatch, BatchOf(40).SerializeAsString(),
+                              {{std::string(door::kNamespaces), "of a client"}}));
+  CHECK(others.a.starter.seen().namespaces == std::set<std::string>{""});
+  CHECK(others.b.starter.seen().namespaces == std::set<std::string>{""});
+}
+
+TEST_CASE("a list of all partitions is one list, whichever server is asked for a page") {
+  Two two;
+  v1::ListInstancesRequest request;
+  request.set_page_size(7);
+  std::vector<std::string> seen;
+  for (int pages = 0; pages < 20; ++pages) {
+    Sharing& asked = pages % 2 == 0 ? two.a : two.b;
+    const auto outcome = asked.server.Call(kInstances, request.SerializeAsString());
+    v1::ListInstancesResponse page;
+    REQUIRE(outcome.status.ok());
+    REQUIRE(page.ParseFromString(outcome.reply));
+    for (const auto& instance : page.instances()) seen.push_back(instance.id());
+    request.set_page_token(page.next_page_token());
+    if (page.next_page_token().empty()) break;
+  }
+  CHECK(seen.size() == 100);
+  CHECK(std::ranges::is_sorted(seen));
+}
+
+TEST_CASE("a partition without owner fails a list, and is missing in an overview") {
+  Two two;
+  two.a.server.front.SetRoute(3, {});
+  auto list = two.a.server.Begin(kInstances, "");
+  const auto outcome = two.a.server.Call(kOverview, "");
+  REQUIRE(outcome.status.ok());
+  CHECK(outcome.took >= milliseconds(400));
+  CHECK(outcome.took < milliseconds(1'500));
+  v1::Overview overview;
+  REQUIRE(overview.ParseFromString(outcome.reply));
+  CHECK(overview.now().running() == 3);
+  REQUIRE(overview.missing_size() == 1);
+  CHECK(overview.missing(0) == "the owner of partition 3");
+  const auto failed = list.get();
+  CHECK(failed.status.error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(failed.reason == "NO_OWNER");
 }
 
 TEST_CASE("who gives up a batch gives up its parts") {

@@ -147,7 +147,7 @@ class Echo final : public grpc::CallbackGenericService {
   int hung_ GUARDED(mutex_) = 0;
 };
 
-struct Outcome {
+struct CallOutcome {
   grpc::Status status;
   std::string reply;
   std::string reason;
@@ -202,11 +202,11 @@ struct Server {
     front.SetRoute(partition, {.kind = Route::Kind::kThere, .peer = peer});
   }
   // A unary call of a client.
-  Outcome Call(const std::string& method, const std::string& request,
+  CallOutcome Call(const std::string& method, const std::string& request,
                const std::map<std::string, std::string>& metadata = {}) {
     return Begin(method, request, metadata).get();
   }
-  std::future<Outcome> Begin(const std::string& method, const std::string& request,
+  std::future<CallOutcome> Begin(const std::string& method, const std::string& request,
                              const std::map<std::string, std::string>& metadata = {}) {
     return std::async(std::launch::async, [=, this] {
       grpc::GenericStub stub(channel);
@@ -219,7 +219,7 @@ struct Server {
       const auto begin = std::chrono::steady_clock::now();
       stub.UnaryCall(&context, method, {}, &in, &out,
                      [&done](const grpc::Status& status) { done.set_value(status); });
-      Outcome outcome{.status = done.get_future().get()};
+      CallOutcome outcome{.status = done.get_future().get()};
       outcome.took =
           std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin);
       outcome.reply = TextOf(out);

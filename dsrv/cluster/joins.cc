@@ -1,0 +1,199 @@
+// How the replies of partitions are joined, method by method.
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "dsrv/cluster/batches.h"
+#include "dsrv/cluster/counts.h"
+#include "dsrv/cluster/instance_lists.h"
+#include "dsrv/cluster/parted.h"
+#include "dsrv/cluster/reach.h"
+#include "dsrv/cluster/row_lists.h"
+#include "dsrv/cluster/sums.h"
+
+namespace dfsmr {
+namespace {
+
+using Made = std::unique_ptr<PartedCall>;
+
+// All partitions are asked the same. --------------------------------------------------------------
+
+template <typename Request, typename Reply>
+class Joined final : public Gathering {
+ public:
+  Joined(Request request, std::vector<Question> questions)
+      : request_(std::move(request)), questions_(std::move(questions)) {}
+
+ private:
+  std::vector<Question> Begin() override { return std::move(questions_); }
+  std::vector<Question> Go(const std::vector<Question>&, std::vector<PartAnswer> answers) override {
+    std::vector<Reply> parts;
+    std::set<std::string> missing;
+    for (PartAnswer& answer : answers) {
+      if (answer.status.ok()) {
+        if (!Read(answer.reply, &parts.emplace_back())) return {};
+        answer.reply.clear();
+      } else if (answer.status.error_code() != grpc::StatusCode::NOT_FOUND) {
+        missing.insert(std::move(answer.server));
+      }
+    }
+    Reply reply = JoinParts(request_, std::move(parts));
+    NoteMissing({missing.begin(), missing.end()}, &reply);
+    reply_ = reply.SerializeAsString();
+    return {};
+  }
+  std::string JoinedReply() override { return std::move(reply_); }
+
+  const Request request_;
+  std::vector<Question> questions_;
+  std::string reply_;
+};
+
+template <typename Request, typename Reply, Needs kNeeds>
+Made MakeJoined(const std::string& bytes, const Parting& parting) {
+  Request request;
+  if (!request.ParseFromString(bytes)) return nullptr;
+  return std::make_unique<Joined<Request, Reply>>(std::move(request),
+                                                  AskAll(bytes, parting, kNeeds));
+}
+
+// Batches of items. -------------------------------------------------------------------------------
+
+template <typename Request, typename Reply>
+class Batched final : public PartedCall {
+ public:
+  Batched(BatchParts<Request> parts, std::vector<std::string> namespaces)
+      : parts_(std::move(parts)),
+        replies_(parts_.size()),
+        namespaces_(std::move(namespaces)) {}
+
+  std::vector<Question> Next() override {
+    std::vector<Question> questions;
+    if (std::exchange(asked_, true)) return questions;
+    for (const BatchPart<Request>& part : parts_) {
+      questions.push_back({part.partition, part.request.SerializeAsString()});
+    }
+    return questions;
+  }
+  void Take(size_t part, PartAnswer answer) override {
+    Reply reply;
+    PartReply<Reply>& to = replies_[part];
+    const grpc::Status& status = answer.status;
+    if (status.ok() && reply.ParseFromString(answer.reply)) {
+      to.reply = std::move(reply);
+      return;
+    }
+    to.error.set_code(status.ok() ? grpc::StatusCode::INTERNAL : status.error_code());
+    to.error.set_reason(answer.reason);
+    to.error.set_message(status.ok() ? "the owner's answer could not be read"
+                                     : status.error_message());
+  }
+  // It fails only where all its parts do.
+  CallEnd End() override {
+    Reply reply;
+    if (JoinReplies(parts_, std::move(replies_), &reply)) return {.as_question = 0};
+    return {.reply = reply.SerializeAsString()};
+  }
+  std::vector<std::string> Namespaces() const override { return namespaces_; }
+
+ private:
+  bool asked_ = false;
+  const BatchParts<Request> parts_;
+  std::vector<PartReply<Reply>> replies_;
+  const std::vector<std::string> namespaces_;
+};
+
+template <typename Request, typename Reply>
+Made MakeBatch(const std::string& bytes, const Parting& parting) {
+  Request request;
+  if (!request.ParseFromString(bytes)) return nullptr;
+  std::vector<std::string> namespaces = NamespacesOf(request);
+  return std::make_unique<Batched<Request, Reply>>(
+      Split(std::move(request), parting.partitions, parting.any), std::move(namespaces));
+}
+
+// The table. --------------------------------------------------------------------------------------
+
+struct JoinRow {
+  std::string_view method;
+  Made (*make)(const std::string& request, const Parting& parting);
+};
+
+constexpr JoinRow kJoins[] = {
+    {"dfsmr.v1.RunnerService/StartBatch", MakeBatch<v1::StartBatchRequest, v1::StartBatchResponse>},
+    {"dfsmr.v1.RunnerService/Report", MakeBatch<v1::ReportRequest, v1::ReportResponse>},
+    {"dfsmr.v1.RunnerService/Extend", MakeBatch<v1::ExtendRequest, v1::ExtendResponse>},
+
+    {"dfsmr.v1.RunnerService/ListMachines",
+     MakeJoined<v1::ListMachinesRequest, v1::ListMachinesResponse, Needs::kOfHome>},
+    {"dfsmr.v1.RunnerService/GetMachine",
+     MakeJoined<v1::GetMachineRequest, v1::Machine, Needs::kOfHome>},
+    {"dfsmr.v1.RunnerService/ListInstances", MakeInstanceList},
+
+    {"dfsmr.v1.AgentService/ListAgents",
+     MakeJoined<v1::ListAgentsRequest, v1::ListAgentsResponse, Needs::kOfHome>},
+    {"dfsmr.v1.AgentService/GetAgent", MakeJoined<v1::GetAgentRequest, v1::Agent, Needs::kOfHome>},
+    {"dfsmr.v1.AgentService/ListOperations", MakeOperationList},
+
+    {"dfsmr.v1.NamespaceService/ListNamespaces",
+     MakeJoined<v1::ListNamespacesRequest, v1::ListNamespacesResponse, Needs::kOfHome>},
+    {"dfsmr.v1.NamespaceService/GetNamespace",
+     MakeJoined<v1::GetNamespaceRequest, v1::Namespace, Needs::kOfHome>},
+
+    {"dfsmr.v1.ViewService/GetOverview",
+     MakeJoined<v1::GetOverviewRequest, v1::Overview, Needs::kAnyOne>},
+    {"dfsmr.v1.ViewService/CountInstances", MakeCount},
+    {"dfsmr.v1.ViewService/GetDurations",
+     MakeJoined<v1::GetDurationsRequest, v1::GetDurationsResponse, Needs::kOfHome>},
+    {"dfsmr.v1.ViewService/ListQueues",
+     MakeJoined<v1::ListQueuesRequest, v1::ListQueuesResponse, Needs::kAnyOne>},
+    {"dfsmr.v1.ViewService/ListWorkers",
+     MakeJoined<v1::ListWorkersRequest, v1::ListWorkersResponse, Needs::kAnyOne>},
+
+    {"DistributedFSMRunner/Instances",
+     MakeJoined<::InstancesRequest, ::InstancesReply, Needs::kEach>},
+};
+
+// One partition does not know of what the others have; home is asked all the same.
+constexpr std::string_view kLater[] = {
+    "DistributedFSMRunner/Changes",         // one feed of all
+    "dfsmr.v1.ScheduleService/ListGroups",  // a group where its name lives
+    "dfsmr.v1.BulkService/StartBulk",       // a bulk in each partition
+    "dfsmr.v1.BulkService/GetBulk",
+    "dfsmr.v1.BulkService/ListBulks",
+    "dfsmr.v1.BulkService/StopBulk",
+};
+
+const JoinRow* RowOf(const std::string& method) {
+  static const auto* const rows = [] {
+    auto* const made = new std::unordered_map<std::string, const JoinRow*>;
+    for (const JoinRow& row : kJoins) made->emplace("/" + std::string(row.method), &row);
+    return made;
+  }();
+  const auto found = rows->find(method);
+  return found == rows->end() ? nullptr : found->second;
+}
+
+}  // namespace
+
+bool IsParted(const std::string& method) { return RowOf(method) != nullptr; }
+
+bool IsPartedLater(const std::string& method) {
+  return std::ranges::any_of(kLater, [&](std::string_view one) {
+    return method.size() == one.size() + 1 && method.ends_with(one);
+  });
+}
+
+std::unique_ptr<PartedCall> MakeParted(const std::string& method, const std::string& request,
+                                       const Parting& parting) {
+  const JoinRow* const row = RowOf(method);
+  if (!row) return nullptr;
+  const MethodReach reach = ReachOf(method);
+  const Destination to = DestinationOf(reach, request, parting.partitions);
+  const bool of_one = reach.reach == Reach::kAll && to.kind == Destination::Kind::kOne;
+  return of_one ? AskOne(to.partition, request) : row->make(request, parting);
+}
+
+}  // namespace dfsmr

@@ -1,0 +1,204 @@
+// Replies of several partitions that become one.
+#include "dsrv/cluster/sums.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/dsrv/cluster/asked.h"
+
+namespace dfsmr {
+namespace {
+
+void Set(google::protobuf::Duration* duration, double seconds) {
+  const auto whole = static_cast<int64_t>(seconds);
+  duration->set_seconds(whole);
+  duration->set_nanos(static_cast<int32_t>((seconds - static_cast<double>(whole)) * 1e9));
+}
+
+v1::Machine MachineWith(uint64_t running, uint64_t completed, double p95,
+                        const std::string& breaker) {
+  v1::Machine machine;
+  machine.set_source("source");
+  machine.mutable_stats()->set_running(running);
+  machine.mutable_stats()->set_retry_rate(static_cast<double>(running) / 10);
+  machine.mutable_stats()->set_breaker(breaker);
+  machine.add_nodes()->set_id("none");
+  v1::Node* const node = machine.add_nodes();
+  node->set_id("n");
+  node->mutable_stats()->set_ready(running);
+  node->mutable_stats()->set_completed(completed);
+  if (p95 > 0) Set(node->mutable_stats()->mutable_p95(), p95);
+  return machine;
+}
+
+TEST_CASE("a machine has the instances of all, and its breaker is the worst") {
+  v1::Machine sum = MachineWith(1, 10, 1.0, "closed");
+  Add(MachineWith(2, 30, 2.0, "half-open"), &sum);
+  Add(MachineWith(3, 0, 0, "closed"), &sum);
+  CHECK(sum.stats().running() == 6);
+  CHECK(sum.stats().retry_rate() == doctest::Approx(0.3));
+  CHECK(sum.stats().breaker() == "half-open");
+  const v1::NodeStats& stats = sum.nodes(1).stats();
+  CHECK(stats.ready() == 6);
+  CHECK(stats.completed() == 40);
+  CHECK(stats.p95().seconds() == 1);
+  CHECK(stats.p95().nanos() == 750'000'000);
+  CHECK_FALSE(stats.has_p50());
+  CHECK_FALSE(sum.nodes(0).has_stats());
+  CHECK(sum.source() == "source");
+  Add(MachineWith(0, 0, 0, "open"), &sum);
+  CHECK(sum.stats().breaker() == "open");
+}
+
+TEST_CASE("an overview adds up tallies, minutes, queues and troubles") {
+  v1::Overview a;
+  a.mutable_server()->set_version("1");
+  a.mutable_now()->set_ready(3);
+  Set(a.mutable_now()->mutable_oldest_ready(), 5);
+  for (int minute = 0; minute < 60; ++minute) {
+    v1::Minute* const to = a.add_minutes();
+    to->mutable_time()->set_seconds(60 * minute);
+    to->set_started(1);
+  }
+  a.add_queues()->set_queue("q");
+  a.mutable_queues(0)->set_ready(2);
+  v1::Trouble* trouble = a.add_troubles();
+  trouble->set_kind(v1::Trouble::HELD);
+  trouble->set_machine("m");
+  trouble->set_count(2);
+  trouble->mutable_since()->set_seconds(100);
+  trouble->add_errors()->set_text("e");
+  trouble->mutable_errors(0)->set_count(2);
+  trouble->mutable_errors(0)->set_instance("i");
+  a.add_slow()->set_node("n");
+  a.mutable_slow(0)->set_completed_hour(1);
+  Set(a.mutable_slow(0)->mutable_spent_hour(), 1.5);
+  a.set_workers(4);
+
+  v1::Overview b = a;
+  b.mutable_server()->set_version("2");
+  Set(b.mutable_now()->mutable_oldest_ready(), 9);
+  b.mutable_minutes()->DeleteSubrange(0, 1);  // its clock has come to the next minute
+  b.add_minutes()->mutable_time()->set_seconds(3'600);
+  b.add_queues()->set_queue("older");
+  Set(b.mutable_queues(1)->mutable_oldest_ready(), 9);
+  b.mutable_troubles(0)->mutable_since()->set_seconds(50);
+  b.mutable_troubles(0)->mutable_errors(0)->set_instance("j");
+  b.mutable_troubles(0)->mutable_errors(0)->mutable_last()->set_seconds(7);
+  b.set_workers(3);
+
+  v1::Overview sum = a;
+  Add(b, &sum);
+  Finish(&sum);
+  NoteMissing({"c"}, &sum);
+  CHECK(sum.server().version() == "1");
+  CHECK(sum.now().ready() == 6);
+  CHECK(sum.now().oldest_ready().seconds() == 9);
+  REQUIRE(sum.minutes_size() == 60);
+  CHECK(sum.minutes(0).time().seconds() == 60);
+  CHECK(sum.minutes(0).started() == 2);
+  CHECK(sum.minutes(59).time().seconds() == 3'600);
+  REQUIRE(sum.queues_size() == 2);
+  CHECK(sum.queues(0).queue() == "older");
+  CHECK(sum.queues(1).ready() == 4);
+  REQUIRE(sum.troubles_size() == 1);
+  CHECK(sum.troubles(0).count() == 4);
+  CHECK(sum.troubles(0).since().seconds() == 50);
+  REQUIRE(sum.troubles(0).errors_size() == 1);
+  CHECK(sum.troubles(0).errors(0).count() == 4);
+  CHECK(sum.troubles(0).errors(0).instance() == "j");
+  CHECK(sum.slow(0).completed_hour() == 2);
+  CHECK(sum.slow(0).spent_hour().seconds() == 3);
+  CHECK(sum.workers() == 4);
+  CHECK(sum.missing_size() == 1);
+}
+
+TEST_CASE("an overview names the servers that do not answer, and is of those that do") {
+  const auto answer = [](PartitionId partition, const std::string&) {
+    if (partition == 0) return Failed(grpc::StatusCode::DEADLINE_EXCEEDED);
+    v1::Overview part;
+    part.mutable_now()->set_running(1);
+    return Replied(part);
+  };
+  const auto sum = Ask<v1::Overview>("dfsmr.v1.ViewService/GetOverview",
+                                     v1::GetOverviewRequest(), {4, 2}, answer);
+  CHECK(sum.now().running() == 3);
+  REQUIRE(sum.missing_size() == 1);
+  CHECK(sum.missing(0) == "b");
+}
+
+v1::GetDurationsResponse DurationsOf(uint64_t samples, double first, double width) {
+  v1::GetDurationsResponse durations;
+  durations.set_samples(samples);
+  durations.set_rule(std::to_string(samples));
+  durations.set_seen(samples == 30 ? 0.4 : 0);
+  Set(durations.mutable_p50(), first);
+  double end = first;
+  for (int i = 0; i < 64; ++i, end *= width) {
+    auto* const bucket = durations.add_first();
+    Set(bucket->mutable_up_to(), end);
+    bucket->set_count(1);
+    bucket->set_timed_out(i % 2);
+  }
+  return durations;
+}
+
+TEST_CASE("durations of all partitions are in few buckets") {
+  v1::GetDurationsResponse sum = DurationsOf(10, 1.0, 1.1);
+  Add(DurationsOf(30, 2.0, 1.17), &sum);
+  Finish(&sum);
+  CHECK(sum.samples() == 40);
+  CHECK(sum.rule() == "30");
+  CHECK(sum.seen() == doctest::Approx(0.3));
+  CHECK(sum.p50().nanos() == 750'000'000);
+  CHECK(sum.first_size() <= 64);
+  CHECK(sum.first_size() > 32);
+  uint64_t count = 0;
+  uint64_t timed_out = 0;
+  int64_t last = 0;
+  for (const auto& bucket : sum.first()) {
+    count += bucket.count();
+    timed_out += bucket.timed_out();
+    const int64_t end = bucket.up_to().seconds() * 1'000'000'000 + bucket.up_to().nanos();
+    CHECK(end > last);
+    last = end;
+  }
+  CHECK(count == 128);
+  CHECK(timed_out == 64);
+  // Few buckets stay as they are.
+  v1::GetDurationsResponse few;
+  few.add_first()->mutable_up_to()->set_seconds(1);
+  few.add_first()->mutable_up_to()->set_seconds(2);
+  v1::GetDurationsResponse both = few;
+  Add(few, &both);
+  Finish(&both);
+  CHECK(both.first_size() == 2);
+}
+
+TEST_CASE("an agent's operations are those of all partitions, the first claimed first") {
+  v1::Agent a;
+  a.add_operations()->mutable_claim_time()->set_seconds(1);
+  a.add_operations()->mutable_claim_time()->set_seconds(3);
+  v1::Agent b;
+  for (int i = 0; i < 1'000; ++i) b.add_operations()->mutable_claim_time()->set_seconds(2);
+  Add(b, &a);
+  Finish(&a);
+  CHECK(a.operations_size() == 1'000);
+  CHECK(a.operations(0).claim_time().seconds() == 1);
+  CHECK(a.operations(999).claim_time().seconds() == 2);
+}
+
+TEST_CASE("the original's instances are in order of their ids") {
+  ::InstancesReply a;
+  a.add_instances()->set_id("c");
+  ::InstancesReply b;
+  b.add_instances()->set_id("a");
+  Add(b, &a);
+  Finish(&a);
+  CHECK(a.instances(0).id() == "a");
+}
+
+}  // namespace
+}  // namespace dfsmr

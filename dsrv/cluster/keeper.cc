@@ -133,7 +133,11 @@ bool Keeper::Take(const PartRow& part) {
 bool Keeper::Act(const Member::Todo& todo, const Roster::Seen& seen) {
   bool done = true;
   for (const std::string& id : todo.bury) done = Bury(id) && done;
-  for (const PartRow& part : todo.take) done = Take(part) && done;
+  const LeaseTime until = LeaseTimeNow() + outside_.busy;
+  for (const PartRow& part : todo.take) {
+    done = Take(part) && done;
+    if (LeaseTimeNow() >= until) break;
+  }
   if (done) vain_.clear();
   if (todo.raise && roster_.Raise(*todo.raise)) {
     spdlog::info("rows may be of level {} from now on: all servers know it", *todo.raise);

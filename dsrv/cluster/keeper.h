@@ -47,6 +47,8 @@ class Keeper {
     // Who has not answered for so long is dialled anew: by then its certificate, ours, or what its
     // name stands for may be another one.
     LeaseTime redial = std::chrono::seconds(10);
+    // Once it has taken partitions for so long it renews the lease, and then takes the others.
+    LeaseTime busy = kRenewal;
   };
   struct Sight {
     Roster::Seen seen;

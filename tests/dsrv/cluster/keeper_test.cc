@@ -10,7 +10,8 @@ namespace {
 // A server that keeps a lease, and serves as soon as it owns the partition.
 struct Kept {
   explicit Kept(MemoryRoster& its_roster, const std::string& id,
-                std::function<std::string(const std::string&)> where = {}, uint16_t partitions = 1)
+                std::function<std::string(const std::string&)> where = {}, uint16_t partitions = 1,
+                LeaseTime busy = kRenewal)
       : roster(its_roster), server(id, partitions) {
     ServerRow row{.id = id, .address = server.Address()};
     CHECK(roster.Join(row, {}));
@@ -32,7 +33,8 @@ struct Kept {
                             .end = [](const std::string&) {},
                             .time = [](Timestamp) {},
                             .alive = [this](bool is) { alive = is; },
-                            .redial = seconds(3)};
+                            .redial = seconds(3),
+                            .busy = busy};
     keeper = std::make_unique<Keeper>(roster, row, LeaseTimeNow(), server.front, outside);
     server.may_answer = [this] { return keeper->MayAnswer(); };
     server.pinged = [this](bool look) { keeper->Pinged(look); };
@@ -226,4 +228,38 @@ TEST_CASE("what fails at once is not tried again at once") {
   CHECK(a.server.Call(kChange, "hello").reason == "NO_OWNER");  // for two seconds
   CHECK(roster.takes >= 2);
   CHECK(roster.takes <= 15);
+}
+
+namespace {
+
+// Each take lasts as long as the server may be busy. Counts those that follow each other without a
+// renewal between them.
+class Slow final : public MemoryRoster {
+ public:
+  Result<Seen> Renew(const std::string& self, bool reached, bool leaving) override {
+    renewed = true;
+    return MemoryRoster::Renew(self, reached, leaving);
+  }
+  Result<std::optional<Holding>> Take(const PartRow& part, const std::string& self) override {
+    ++takes;
+    if (!renewed.exchange(false)) ++unrenewed;
+    return MemoryRoster::Take(part, self);
+  }
+  std::atomic<bool> renewed = false;
+  std::atomic<int> takes = 0;
+  std::atomic<int> unrenewed = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a lease is renewed while many partitions are taken slowly") {
+  constexpr uint16_t kPartitions = 4;
+  Slow roster;
+  CHECK(roster.Open(kPartitions));
+  Kept a(roster, "a", {}, kPartitions, LeaseTime::zero());
+  for (PartitionId partition = 0; partition < kPartitions; ++partition) {
+    CHECK(a.server.Call(kChange, StartIn(partition, kPartitions)).status.ok());
+  }
+  CHECK(roster.takes == kPartitions);
+  CHECK(roster.unrenewed == 0);
 }

@@ -47,7 +47,10 @@ std::map<std::string, std::vector<PartitionId>> Member::Plan(const std::vector<S
   const auto live = std::ranges::count_if(servers, [](const auto& row) { return !row.dead; });
   std::map<std::string, std::vector<PartitionId>> plan;
   for (const ServerRow& row : servers) {
-    if (!row.dead && !row.leaving && (row.reached || live == 1)) plan[row.id];
+    if (!row.dead && /*mutant cluster-given-to-leaver*/ !row.leaving /*end*/ &&
+        (row.reached || live == 1)) {
+      plan[row.id];
+    }
   }
   if (plan.empty()) return plan;
   std::vector<PartitionId> free;
@@ -72,7 +75,7 @@ std::map<std::string, std::vector<PartitionId>> Member::Plan(const std::vector<S
     if (one_more) --more;
     most[id] = least + (one_more ? 1 : 0);
     auto& has = plan[id];
-    while (has.size() > most[id]) {
+    while (/*mutant cluster-keeps-too-much*/ has.size() > most[id] /*end*/) {
       free.push_back(has.back());
       has.pop_back();
     }

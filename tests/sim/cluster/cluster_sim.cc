@@ -16,6 +16,8 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
+constexpr LeaseTime kHandOver = seconds(1);
+constexpr size_t kWatchers = 3;  // of each partition
 constexpr std::string_view kMachines = R"(
 id: plain
 nodes:
@@ -55,8 +57,15 @@ Reply Durable(const Owner& owner, Reply reply) {
 
 }  // namespace
 
-EngineOptions ClusterSim::Options() {
+// Half of the clusters have one.
+uint16_t ClusterSim::DrawPartitions(uint64_t seed) {
+  Random random(seed * 17 + 3);
+  return random.Chance(50) ? uint16_t{1} : static_cast<uint16_t>(2 + random.Below(7));
+}
+
+EngineOptions ClusterSim::Options(uint16_t partitions) {
   EngineOptions options;
+  options.partitions = partitions;
   options.stats_every = seconds(1);
   options.cached_instances = 50;
   options.compile = CompileOne;
@@ -76,17 +85,22 @@ EngineOptions ClusterSim::Options() {
 ClusterSim::ClusterSim(uint64_t seed, bool trace)
     : random_(seed * 11 + 5),
       trace_(trace),
+      partitions_(DrawPartitions(seed)),
       network_(seed * 13 + 7),
-      database_(FromMicros(1'700'000'000'000'000)),
+      database_(FromMicros(1'700'000'000'000'000), partitions_),
       cluster_{.network = network_,
                .database = database_,
-               .options = Options(),
+               .options = Options(partitions_),
                .store_time = [this] { return StoreTime(); },
                .servers = {},
                .wrong = [this](const std::string& what) { Wrong(what); },
                .note = [this](const std::string& what) { Note(what); },
                .hits = {},
-               .commits = 0} {
+               .commits = 0},
+      versions_(partitions_) {
+  for (PartitionId id = 0; id < partitions_; ++id) {
+    watchers_.insert(watchers_.end(), kWatchers, {.partition = id});
+  }
   Plan();
 }
 
@@ -115,150 +129,23 @@ void ClusterSim::Let(LeaseTime pass) {
 }
 
 std::string ClusterSim::Run() {
+  Note(std::to_string(size_) + " servers, " + std::to_string(partitions_) + " partitions");
   for (auto& server : cluster_.servers) server->Start();
-  for (int i = 0; i < 40 && version_ == 0 && Good(); ++i) {
-    Define(std::string(kMachines));
+  for (int i = 0; i < 80 && !AllDefined() && Good(); ++i) {
+    for (PartitionId id = 0; id < partitions_; ++id) {
+      if (versions_[id] == 0) Define(id, std::string(kMachines));
+    }
     Let(milliseconds(500));
   }
-  if (Good() && version_ == 0) Wrong("nobody takes the partition");
-  watchers_.resize(3);
+  if (Good() && !AllDefined()) Wrong("nobody takes a partition");
   Clients();
   Faults();
   Let(seconds(30 + random_.Below(60)));
   if (Good()) Heal();
+  if (Good()) Calm();
   if (Good()) Finish();
   if (Good()) CheckAll();
   return problem_;
-}
-
-// What goes wrong --------------------------------------------------------------------------------
-
-void ClusterSim::Plan() {
-  size_ = 2 + random_.Below(4);
-  for (size_t i = 0; i < size_; ++i) {
-    cluster_.servers.push_back(std::make_unique<Server>(cluster_, static_cast<int>(i)));
-  }
-  const auto weight = [this](int percent, int most) {
-    return random_.Chance(percent) ? 1 + static_cast<int>(random_.Below(most)) : 0;
-  };
-  kills_ = weight(50, 4);
-  pauses_ = weight(50, 4);
-  cuts_ = weight(50, 4);
-  outages_ = weight(30, 1);
-  ends_ = weight(50, 3);
-  leaps_ = weight(30, 1);
-  cluster_.lost_commits = weight(60, 8);
-  cluster_.lost_renewals = weight(40, 6);
-  cluster_.late_acts = weight(40, 40);
-  cluster_.stale_reads = weight(50, 40);
-  cluster_.pace = weight(50, 40);
-  if (cluster_.stale_reads > 0) database_.KeepPasts(1 + random_.Below(8));
-}
-
-void ClusterSim::Faults() {
-  if (finishing_) return;
-  network_.In(milliseconds(300 + random_.Below(4'000)), [this] {
-    if (finishing_) return;
-    Fault();
-    Faults();
-  });
-}
-
-Server* ClusterSim::AnyRunning() {
-  std::vector<Server*> running;
-  for (auto& server : cluster_.servers) {
-    if (server->runs() && !server->paused()) running.push_back(server.get());
-    if (server->serves()) running.insert(running.end(), 2, server.get());  // most is to see there
-  }
-  return running.empty() ? nullptr : random_.Of(running);
-}
-
-void ClusterSim::Fault() {
-  for (auto& server : cluster_.servers) {  // what has ended comes back, sooner or later
-    if (!server->runs() && random_.Chance(40)) {
-      Note("server " + std::to_string(server->number()) + " starts");
-      ++cluster_.hits["a server starts"];
-      server->Start();
-    }
-  }
-  Server* const one = AnyRunning();
-  const int all = kills_ + pauses_ + cuts_ + outages_ + ends_ + leaps_;
-  if (!one || all == 0) return;
-  int dice = static_cast<int>(random_.Below(static_cast<size_t>(all)));
-  const int number = one->number();
-  const LeaseTime some = random_.Chance(60) ? LeaseTime(milliseconds(random_.Below(3'000)))
-                                         : LeaseTime(milliseconds(random_.Below(30'000)));
-  if ((dice -= kills_) < 0) {
-    Note(one->id() + " is killed");
-    ++cluster_.hits["a server is killed"];
-    one->Kill();
-  } else if ((dice -= pauses_) < 0) {
-    Note(one->id() + " is paused");
-    ++cluster_.hits["a server is paused"];
-    const LeaseTime longer = milliseconds(11'000 + random_.Below(15'000));
-    const Server::InAnswer befalls{random_.Chance(70) ? longer : some, random_.Chance(40),
-                                   random_.Chance(40)};
-    if (random_.Chance(50)) return one->Befalls(befalls);
-    one->Pause(network_.now() + some);
-  } else if ((dice -= ends_) < 0) {
-    Note(one->id() + " is to end");
-    one->Terminate();
-  } else if ((dice -= leaps_) < 0) {
-    const auto by = static_cast<int64_t>(random_.Below(7'200'000'000)) - 3'600'000'000;
-    ++cluster_.hits["the database's clock leaps"];
-    Note("the database's clock leaps");
-    leapt_ += Duration(by);
-    furthest_ = std::max(furthest_, leapt_);
-    database_.roster().SetClock(StoreTime());
-  } else if ((dice -= outages_) < 0) {
-    ++cluster_.hits["the database is away"];
-    Note("the database is away");
-    for (int i = 0; i < static_cast<int>(size_); ++i) {
-      network_.Cut(i, -1);
-      network_.In(some, [this, i] { network_.Mend(i, -1); });
-    }
-  } else {
-    const int to = static_cast<int>(random_.Below(size_ + 2)) - 2;
-    const int from = to == number ? -1 : to;
-    ++cluster_.hits[from < 0 ? "a server is cut from the database" : "two servers are cut apart"];
-    Note(one->id() + " is cut from " + std::to_string(from));
-    const auto cut = [&](int a, int b) {
-      network_.Cut(a, b);
-      network_.In(some, [this, a, b] { network_.Mend(a, b); });
-    };
-    if (from < 0) return cut(number, -1);
-    cut(number, from);
-    if (random_.Chance(70)) cut(from, number);
-  }
-}
-
-// From now on nothing goes wrong any more; an owner is there soon.
-void ClusterSim::Heal() {
-  Note("all is well");
-  finishing_ = true;
-  network_.MendAll();
-  LeaseTime awake = network_.now();
-  cluster_.lost_commits = cluster_.lost_renewals = 0;
-  cluster_.late_acts = cluster_.stale_reads = 0;
-  for (auto& server : cluster_.servers) {
-    server->Befalls(std::nullopt);
-    awake = std::max(awake, server->paused_until());
-  }
-  Let(awake + seconds(11) - network_.now());  // those that were to end have ended
-  // Those that have ended come back only then: somebody else has what they had.
-  if (!AnyRunning()) cluster_.servers.front()->Start();
-  // What was due by a clock that has gone back since is due when it has come there again.
-  const bool leaps = leapt_ != furthest_;
-  leapt_ = furthest_;
-  Let(seconds(leaps ? 26 : 16));
-  size_t serving = 0;
-  for (auto& server : cluster_.servers) serving += server->serves() ? 1 : 0;
-  if (Good() && serving != 1) {
-    Wrong(std::to_string(serving) + " servers serve the partition 16 s after all was well");
-  }
-  for (auto& server : cluster_.servers) {
-    if (!server->runs()) server->Start();
-  }
 }
 
 // Who asks ---------------------------------------------------------------------------------------
@@ -273,7 +160,7 @@ void ClusterSim::Clients() {
       const std::string id = "i" + std::to_string(starts_++);
       Start(id, random_.Of<std::string>({"plain", "plain", "once", "both"}), 8);
     } else if (dice < 45) {
-      Poll();
+      Poll(AnyPartition());
     } else if (dice < 75 && !hands_.empty()) {
       const size_t which = random_.Below(hands_.size());
       const Task task = hands_[which];
@@ -287,7 +174,8 @@ void ClusterSim::Clients() {
     } else if (dice < 98) {
       Watch(random_.Below(watchers_.size()));
     } else {
-      Define("id: plain\ndescription: number " + std::to_string(random_.Below(1'000)) +
+      Define(AnyPartition(),
+             "id: plain\ndescription: number " + std::to_string(random_.Below(1'000)) +
              std::string(kMachines.substr(10, kMachines.find("---") - 10)));
     }
   });
@@ -302,22 +190,48 @@ void ClusterSim::Ask(Call call) {
       run(owner, reply);
     };
   }
-  auto asked = std::make_shared<const Call>(std::move(call));
+  if (calm_) {
+    call.done = [this, waits = call.waits, since = network_.now(),
+                 done = std::move(call.done)](End end, std::function<void()> tell) {
+      if (end != End::kAnswered) Wrong("a call fails, and partitions only move");
+      if (!waits && network_.now() > since + kHandOver) {
+        Wrong("a call waits for longer than a partition may take to move");
+      }
+      done(end, std::move(tell));
+    };
+  }
+  Send(std::make_shared<const Call>(std::move(call)));
+}
+
+void ClusterSim::Send(const CallPtr& call) {
   Server* const server = random_.Of(cluster_.servers).get();
-  network_.In(network_.Delay(), [server, asked] {
-    if (server->paused()) return asked->done(End::kNotDone, nullptr);  // the client gives up
-    server->Take(asked);
+  network_.In(network_.Delay(), [this, server, call] {
+    if (calm_ && (!server->runs() || server->leaving())) return Send(call);  // to the next
+    if (server->process().paused()) return call->done(End::kNotDone, nullptr);  // it is given up
+    server->Take(call);
   });
 }
 
-void ClusterSim::Define(const std::string& source) {
-  Ask({.run =
-           [this, source](const Owner& owner, const Reply& reply) {
+PartitionId ClusterSim::PlaceOf(const std::string& id) const {
+  return PartitionOf("ns", id, partitions_);
+}
+
+PartitionId ClusterSim::AnyPartition() {
+  return partitions_ == 1 ? PartitionId{0} : static_cast<PartitionId>(random_.Below(partitions_));
+}
+
+bool ClusterSim::AllDefined() const { return std::ranges::count(versions_, 0u) == 0; }
+
+void ClusterSim::Define(PartitionId partition, const std::string& source) {
+  Ask({.partition = partition,
+       .run =
+           [this, partition, source](const Owner& owner, const Reply& reply) {
              const auto defined = TryDefine(owner.engine, ParseMachines(source));
-             Durable(owner, reply)([this, defined] {
+             Durable(owner, reply)([this, partition, defined] {
                if (!defined) return Wrong("a definition was refused: " + defined.error().message);
                for (const Defined& one : *defined) {
-                 if (one.id == "plain") version_ = std::max(version_, one.version);
+                 uint32_t& version = versions_[partition];
+                 if (one.id == "plain") version = std::max(version, one.version);
                }
              });
            },
@@ -329,9 +243,11 @@ void ClusterSim::Define(const std::string& source) {
 
 void ClusterSim::Start(const std::string& id, const std::string& machine, int tries) {
   wanted_.emplace(id, machine);
-  Ask({.run =
-           [this, id, machine, least = machine == "plain" ? version_ : 0](const Owner& owner,
-                                                                          const Reply& reply) {
+  const PartitionId partition = PlaceOf(id);
+  const uint32_t least = machine == "plain" ? versions_[partition] : 0;
+  Ask({.partition = partition,
+       .run =
+           [this, id, machine, least](const Owner& owner, const Reply& reply) {
              auto started = owner.engine.Start({.ns = "ns", .machine = machine, .id = id});
              Durable(owner, reply)([this, id, least, started] {
                if (!started) return Wrong("a start was refused: " + started.error().message);
@@ -351,8 +267,10 @@ void ClusterSim::Start(const std::string& id, const std::string& machine, int tr
            }});
 }
 
-void ClusterSim::Poll() {
-  Ask({.run =
+void ClusterSim::Poll(PartitionId partition) {
+  Ask({.partition = partition,
+       .waits = true,
+       .run =
            [this, wait = random_.Below(2'000)](const Owner& owner, const Reply& reply) {
              const PollArgs args{.filter = {.ns = "ns"},
                                  .worker = "w" + std::to_string(random_.Below(3)),
@@ -381,7 +299,8 @@ void ClusterSim::Receive(const std::vector<Task>& tasks) {
 }
 
 void ClusterSim::Report(const Task& task, const std::string& transition, int tries) {
-  Ask({.run =
+  Ask({.partition = PlaceOf(task.instance),
+       .run =
            [this, task, transition](const Owner& owner, const Reply& reply) {
              auto answer = owner.engine.Report("ns", task.instance,
                                                {.transition = transition, .claim = task.claim});
@@ -409,17 +328,19 @@ void ClusterSim::Report(const Task& task, const std::string& transition, int tri
 // What a read tells is at least what was durable when it was asked for.
 void ClusterSim::Read(const std::string& id) {
   const uint64_t least = database_.LastOf(id);
-  Ask({.reads_only = true,
+  Ask({.partition = PlaceOf(id),
+       .reads_only = true,
        .run =
            [this, id, least](const Owner& owner, const Reply& reply) {
              (void)owner.engine.Settle("ns", id);
              owner.engine.AfterCommit(
-                 [this, id, least, reply, &store = owner.store, reader = owner.engine.reader()] {
+                 [this, id, least, reply, &store = owner.store, partition = owner.partition,
+                  reader = owner.engine.reader()] {
                    const auto instance =
-                       rows::GetInstance({store, 0}, {"ns", id}, reader.registry.resolve());
+                       rows::GetInstance({store, partition}, {"ns", id}, reader.registry.resolve());
                    uint64_t last = 0;
                    if (instance) {
-                     const auto history = rows::History({store, 0}, *instance, 0);
+                     const auto history = rows::History({store, partition}, *instance, 0);
                      if (history && !history->empty()) last = history->back();
                    }
                    reply([this, id, least, last] {
@@ -441,7 +362,8 @@ void ClusterSim::Watch(size_t which) {
   if (watcher.reads) return;
   watcher.reads = true;
   const uint64_t after = watcher.seq;
-  Ask({.reads_only = true,
+  Ask({.partition = watcher.partition,
+       .reads_only = true,
        .run =
            [this, which, after](const Owner& owner, const Reply& reply) {
              Changes& changes = owner.changes;
@@ -457,10 +379,11 @@ void ClusterSim::Watch(size_t which) {
                portion = *stored;
              }
              reply([this, which, after, portion] {
+               const auto& ledger = database_.ledger(watchers_[which].partition);
                uint64_t next = after;
                for (const auto& change : portion->changes) {
                  ++next;
-                 if (*change != std::to_string(next) || !database_.ledger().contains(next)) {
+                 if (*change != std::to_string(next) || !ledger.contains(next)) {
                    Wrong("a watcher was told of record " + *change + " after " +
                          std::to_string(next - 1));
                  }
@@ -479,7 +402,8 @@ void ClusterSim::Watch(size_t which) {
 
 // What runs at most once, and whose task was lost, goes on when somebody says so.
 void ClusterSim::Release(const std::string& id) {
-  Ask({.run =
+  Ask({.partition = PlaceOf(id),
+       .run =
            [id](const Owner& owner, const Reply& reply) {
              (void)owner.engine.Resume("ns", id, "", true);
              Durable(owner, reply)([] {});
@@ -499,7 +423,7 @@ void ClusterSim::Finish() {
     live = database_.live();
     if (live.empty() && round > 3) return;
     for (int i = 0; i < 12 && Good(); ++i) {
-      Poll();
+      for (PartitionId id = 0; id < partitions_; ++id) Poll(id);
       Let(milliseconds(400));
       for (const Task& task : std::exchange(hands_, {})) Report(task, "ok", 0);
       Let(milliseconds(100));
@@ -511,7 +435,7 @@ void ClusterSim::Finish() {
   if (!Good()) return;
   std::string left;
   for (const std::string& id : live) left += " " + id;
-  for (const auto& [seq, event] : database_.ledger()) {
+  for (const auto& [seq, event] : database_.ledger(PlaceOf(*live.begin()))) {
     if (event.instance != *live.begin()) continue;
     Note(std::to_string(seq) + " " + std::to_string(static_cast<int>(event.kind)) + " " +
          event.prev_node + " -" + event.transition + "-> " + event.node + " visit " +
@@ -522,13 +446,14 @@ void ClusterSim::Finish() {
 
 void ClusterSim::CheckAll() {
   for (size_t i = 0; i < watchers_.size(); ++i) {
-    for (int tries = 0; tries < 50 && Good() && watchers_[i].seq < database_.head(); ++tries) {
+    const uint64_t head = database_.head(watchers_[i].partition);
+    for (int tries = 0; tries < 50 && Good() && watchers_[i].seq < head; ++tries) {
       Watch(i);
       Let(milliseconds(200));
     }
-    if (Good() && watchers_[i].seq != database_.head()) {
+    if (Good() && watchers_[i].seq < head) {
       Wrong("a watcher has come to record " + std::to_string(watchers_[i].seq) + " of " +
-            std::to_string(database_.head()));
+            std::to_string(head));
     }
   }
   for (const std::string& id : started_) {
@@ -539,16 +464,21 @@ void ClusterSim::CheckAll() {
       Wrong("an acknowledged report is gone: " + claim);
     }
   }
-  // The rows are those of the ledger.
+  for (PartitionId id = 0; id < partitions_; ++id) CheckRows(id);
+}
+
+// The rows are those of the ledger.
+void ClusterSim::CheckRows(PartitionId partition) {
+  const auto& ledger = database_.ledger(partition);
   uint64_t next = 0;
-  const auto scanned = rows::ScanFeed({database_.rows(), 0}, 1, [&](const Event& event) {
-    const auto known = database_.ledger().find(++next);
-    if (event.seq != next || known == database_.ledger().end() || !(known->second == event)) {
+  const auto scanned = rows::ScanFeed({database_.rows(), partition}, 1, [&](const Event& event) {
+    const auto known = ledger.find(++next);
+    if (event.seq != next || known == ledger.end() || !(known->second == event)) {
       Wrong("record " + std::to_string(next) + " of the feed is not as it was committed");
     }
     return true;
   });
-  if (!scanned || next != database_.head()) Wrong("the rows lack a part of the feed");
+  if (!scanned || next != database_.head(partition)) Wrong("the rows lack a part of the feed");
 }
 
 }  // namespace dfsmr::cluster_sim

@@ -1,6 +1,7 @@
-// One simulated cluster: two to five servers over one database, clients that ask any of them, and
-// whatever can go wrong with servers, network, clocks and the database's answers. What clients were
-// told is compared with what the database knows; in the end all is well again, and all finishes.
+// One simulated cluster: two to five servers over one database of one to eight partitions, clients
+// that ask any of them, and whatever can go wrong with servers, network, clocks and the database's
+// answers. What clients were told is compared with what the database knows; in the end all is well
+// again, and all finishes.
 #pragma once
 
 #include <map>
@@ -21,11 +22,12 @@ class ClusterSim {
   std::string Run();
 
   const std::map<std::string, uint64_t>& hits() const { return cluster_.hits; }
-  const std::map<uint64_t, Event>& ledger() const { return database_.ledger(); }
+  const std::vector<Database::Ledger>& ledgers() const { return database_.ledgers(); }
   uint64_t commits() const { return database_.commits(); }
 
  private:
   struct Watcher {
+    PartitionId partition = 0;
     uint64_t seq = 0;
     bool reads = false;
   };
@@ -33,7 +35,8 @@ class ClusterSim {
   void Wrong(const std::string& what);
   void Note(const std::string& what);
   bool Good() const { return problem_.empty(); }
-  static EngineOptions Options();
+  static uint16_t DrawPartitions(uint64_t seed);
+  static EngineOptions Options(uint16_t partitions);
   Timestamp StoreTime() const;
   void Let(LeaseTime pass);
 
@@ -42,15 +45,22 @@ class ClusterSim {
   void Faults();
   void Fault();
   void Heal();
+  void StartAll();
+  void Calm();
+  void TakeByHand();
+  void CheckShares(const std::string& when);
   Server* AnyRunning();
-  void Leap(Duration by);
 
   // Who asks.
   void Clients();
   void Ask(Call call);
-  void Define(const std::string& source);
+  void Send(const CallPtr& call);
+  PartitionId PlaceOf(const std::string& id) const;
+  PartitionId AnyPartition();
+  bool AllDefined() const;
+  void Define(PartitionId partition, const std::string& source);
   void Start(const std::string& id, const std::string& machine, int tries);
-  void Poll();
+  void Poll(PartitionId partition);
   void Receive(const std::vector<Task>& tasks);
   void Report(const Task& task, const std::string& transition, int tries);
   void Read(const std::string& id);
@@ -60,9 +70,11 @@ class ClusterSim {
   // In the end.
   void Finish();
   void CheckAll();
+  void CheckRows(PartitionId partition);
 
   Random random_;
   const bool trace_;
+  const uint16_t partitions_;
   Network network_;
   Database database_;
   Duration leapt_{};     // the database's clock
@@ -72,15 +84,16 @@ class ClusterSim {
 
   int kills_ = 0, pauses_ = 0, cuts_ = 0, outages_ = 0, ends_ = 0, leaps_ = 0;
   bool finishing_ = false;
+  bool calm_ = false;  // nothing goes wrong; partitions only move
   size_t size_ = 0;
   uint64_t starts_ = 0;
-  uint32_t version_ = 0;                         // of "plain", acknowledged
+  std::vector<uint32_t> versions_;               // of "plain", acknowledged, by partition
   std::map<std::string, std::string> wanted_;    // id → machine
   std::set<std::string> started_;                // acknowledged
   std::map<std::string, std::string> accepted_;  // acknowledged: instance and claim → transition
   std::set<std::pair<std::string, uint64_t>> told_;  // visits that run at most once
   std::vector<Task> hands_;
-  std::vector<Watcher> watchers_;
+  std::vector<Watcher> watchers_;                // some for each partition
 };
 
 }  // namespace dfsmr::cluster_sim

@@ -22,6 +22,7 @@ namespace dfsmr::cluster_sim {
 struct Commit {
   uint64_t number = 0;  // of its own, however often it is sent
   std::string server;   // its id
+  PartitionId partition = 0;
   Holding before;
   uint64_t feed = 0;  // after it
   std::shared_ptr<const Batch> batch;
@@ -30,12 +31,14 @@ struct Commit {
 
 class Database {
  public:
-  // As it was once: rows, and where the partition was.
+  // As it was once: rows, and where each partition was.
   struct Past {
-    Holding held;
+    std::vector<Holding> held;
     std::shared_ptr<const View> view;
   };
-  explicit Database(Timestamp now);
+  using Ledger = std::map<uint64_t, Event>;  // by seq
+
+  Database(Timestamp now, uint16_t partitions);
 
   MemoryRoster& roster() { return roster_; }
   // As the roster does it. A lease is good for kLease from when a renewal has arrived, by a clock
@@ -44,22 +47,29 @@ class Database {
   Result<Roster::Seen> Renew(const std::string& self, bool reached, bool leaving, LeaseTime now);
   Result<bool> Bury(const std::string& server, LeaseTime now);
   Result<std::optional<Holding>> Take(const PartRow& seen, const std::string& self);
-  Result<bool> Give(Epoch epoch, const std::string& self, const std::string& server);
+  Result<bool> Give(PartitionId partition, Epoch epoch, const std::string& self,
+                    const std::string& server);
   bool HasLease(const std::string& server, LeaseTime now) const;
   // So many states of before are kept, for reads that are answered by a deposed primary.
-  void KeepPasts(size_t most) { most_pasts_ = most; }
+  void KeepPasts(size_t most) {
+    most_pasts_ = most;
+    if (most == 0) pasts_.clear();
+  }
   // False: the fence has refused it, and nothing was changed.
   bool Apply(const Commit& commit);
   // Whether a commit of this number was done, and nobody needs to wonder.
   bool Applied(uint64_t number) const { return applied_.contains(number); }
-  // The partition's row.
-  PartRow part();
+  const PartRow& part(PartitionId partition) const { return parts_[partition]; }
   const Store& rows() const { return rows_; }
   const std::deque<Past>& pasts() const { return pasts_; }
 
-  // All records that were ever committed, and what is derived from them.
-  const std::map<uint64_t, Event>& ledger() const { return ledger_; }
-  uint64_t head() const { return ledger_.empty() ? 0 : ledger_.rbegin()->first; }
+  // All records of a partition that were ever committed, and what is derived from them.
+  const Ledger& ledger(PartitionId partition) const { return ledgers_[partition]; }
+  const std::vector<Ledger>& ledgers() const { return ledgers_; }
+  uint64_t head(PartitionId partition) const {
+    return ledgers_[partition].empty() ? 0 : ledgers_[partition].rbegin()->first;
+  }
+  // The last record of an instance, in its partition.
   uint64_t LastOf(const std::string& instance) const;
   // The transition that a claim was accepted for; empty: it was not.
   std::string AcceptedBy(const std::string& claim) const;
@@ -73,19 +83,23 @@ class Database {
     if (!good && problem_.empty()) problem_ = what;
   }
   bool Alive(const std::string& server);
-  void Record(const Event& event);
+  void ReadParts() { parts_ = roster_.Renew("", false, false)->parts; }
+  void Record(PartitionId partition, const Event& event);
+  void CheckOwner(const Commit& commit, const PartRow& part);
+  void CheckKeys(const Commit& commit);
 
   MemoryRoster roster_;
+  std::vector<PartRow> parts_;  // its rows, as of now
   MemoryStore rows_;
-  Epoch rows_epoch_ = 0;
+  std::vector<Epoch> rows_epochs_;  // by partition
   size_t most_pasts_ = 0;
   std::deque<Past> pasts_;
-  std::map<uint64_t, Event> ledger_;
+  std::vector<Ledger> ledgers_;  // by partition
   std::map<std::string, uint64_t> last_of_;
   std::set<std::string> live_;
   std::map<std::string, std::string> accepted_;      // claim → transition
   std::set<std::pair<std::string, uint64_t>> left_;  // visits that have ended
-  Holding expected_;                                 // the last commit
+  std::vector<uint64_t> expected_;                   // the last commit, by partition
   std::set<uint64_t> applied_;                       // commits
   std::map<std::string, LeaseTime> renewed_;            // by server
   uint64_t commits_ = 0;

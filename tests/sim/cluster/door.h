@@ -1,4 +1,4 @@
-// The shared store as one server sees it, from the moment at which it took the partition. Reads may
+// The shared store as the owner of a partition sees it, from when it took that. Reads may
 // be answered by a primary that was deposed; what is older than the server knows of is dropped, and
 // read again. Commits go another way: they take time.
 #pragma once
@@ -14,8 +14,12 @@ namespace dfsmr::cluster_sim {
 class Door final : public Store {
  public:
   // `stale`: percent of reads that a deposed primary answers.
-  Door(Database& database, Random& random, const Holding& held, int stale)
-      : database_(database), random_(random), known_(held), stale_(stale) {}
+  Door(Database& database, Random& random, PartitionId partition, const Holding& held, int stale)
+      : database_(database),
+        random_(random),
+        partition_(partition),
+        known_(held),
+        stale_(stale) {}
 
   // A commit of this server has arrived.
   void Knows(const Holding& held) { known_ = held; }
@@ -63,11 +67,12 @@ class Door final : public Store {
     if (pasts.empty() || !random_.Chance(stale_)) return nullptr;
     const Database::Past& past = pasts[random_.Below(pasts.size())];
     ++stale_reads_;
-    return Outdated(known_, past.held) ? nullptr : &past;
+    return Outdated(known_, past.held[partition_]) ? nullptr : &past;
   }
 
   Database& database_;
   Random& random_;
+  const PartitionId partition_;
   Holding known_;
   const int stale_;
   mutable uint64_t stale_reads_ = 0;

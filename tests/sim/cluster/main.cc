@@ -14,6 +14,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "tests/sim/cluster/cluster_sim.h"
 
@@ -34,10 +35,14 @@ constexpr const char* kMet[] = {
     "a call finds nobody",
     "a call is lost with its owner",
     "a call is passed on",
+    "a call waits while its partition is given",
     "a commit is in doubt, or refused",
     "a commit of a former owner is refused",
+    "a partition is given while others go on",
     "a partition is handed over",
     "a partition is taken",
+    "a partition is taken by hand",
+    "a server does not know whether it has given a partition",
     "a server finds itself buried",
     "a server is cut from the database",
     "a server is killed",
@@ -45,7 +50,11 @@ constexpr const char* kMet[] = {
     "a server is cut off while an answer is on its way",
     "a server is paused while an answer is on its way",
     "a server leaves in order",
+    "a server loses several partitions at once",
+    "a server owns several partitions",
     "a server starts",
+    "a server that has lost something starts anew",
+    "a server that owns several partitions is to end",
     "a silent server is buried",
     "an answer waits for the lease",
     "asked of the database in vain",
@@ -74,7 +83,7 @@ void Failed(const doctest::AssertData& failed) {
 
 struct Outcome {
   std::string problem;
-  std::map<uint64_t, Event> ledger;
+  std::vector<Database::Ledger> ledgers;  // by partition
   uint64_t commits = 0;
 };
 
@@ -85,7 +94,7 @@ Outcome RunSeed(uint64_t seed, bool trace, std::map<std::string, uint64_t>* hits
   try {
     ClusterSim sim(seed, trace);
     outcome.problem = sim.Run();
-    outcome.ledger = sim.ledger();
+    outcome.ledgers = sim.ledgers();
     outcome.commits = sim.commits();
     for (const auto& [what, times] : sim.hits()) (*hits)[what] += times;
   } catch (const std::exception& error) {
@@ -111,10 +120,10 @@ int RunAll(const Flags& flags) {
     if (flags.seconds > 0 && elapsed() > flags.seconds) break;
     const Outcome outcome = RunSeed(seed, flags.trace, &hits);
     if (!outcome.problem.empty()) return 1;
-    records += outcome.ledger.size();
+    for (const auto& ledger : outcome.ledgers) records += ledger.size();
     commits += outcome.commits;
     std::map<std::string, uint64_t> ignored;
-    if (seed % 100 == 0 && RunSeed(seed, false, &ignored).ledger != outcome.ledger) {
+    if (seed % 100 == 0 && RunSeed(seed, false, &ignored).ledgers != outcome.ledgers) {
       std::printf("seed %lu: it does not replay\n", seed);
       return 1;
     }

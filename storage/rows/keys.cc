@@ -23,10 +23,13 @@ void PutNumber(const Writer& writer, std::string key, uint64_t number) {
 Result<uint64_t> GetNumber(const Reader& reader, const std::string& key, uint64_t otherwise) {
   auto value = reader.view.Get(key);
   if (!value) return value.error();
-  if (!*value) return otherwise;
-  if ((*value)->size() != 8) return Corrupt("number", key);
+  return *value ? NumberIn(key, **value) : otherwise;
+}
+
+Result<uint64_t> NumberIn(std::string_view key, std::string_view value) {
+  if (value.size() != 8) return Corrupt("number", key);
   uint64_t number = 0;
-  for (char c : **value) number = number << 8 | static_cast<uint8_t>(c);
+  for (char c : value) number = number << 8 | static_cast<uint8_t>(c);
   return number;
 }
 

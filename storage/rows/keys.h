@@ -73,6 +73,10 @@
 //   0x50 secret    ns name                record.Secret: which versions there are
 //   0x51 sealed    ns name version(4)     record.SealedSecret
 //   0x60 bulk      ns bulk                 record.Bulk
+//   0x70 out       to(2) number(8)         record.Message: what another partition is told
+//   0x71 in        from(2)                 the number (8) of the last that was applied
+//   0x72 follower  ns instance follower from(2)  the first record (8) of one that lives elsewhere,
+//                                          and begins after the instance
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -150,6 +154,9 @@ enum Kind : uint8_t {
   kSecret = 0x50,
   kSealedSecret = 0x51,
   kBulk = 0x60,
+  kOut = 0x70,
+  kIn = 0x71,
+  kFollower = 0x72,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).
@@ -172,6 +179,7 @@ class Key {
   Key& Of(InstanceName name) { return Text(name.ns).Text(name.id); }
   Key& Number(uint64_t number) { return BigEndian(number, 8); }
   Key& Version(uint32_t version) { return BigEndian(version, 4); }
+  Key& Partition(PartitionId partition) { return BigEndian(partition, 2); }
   const std::string& bytes() const { return bytes_; }
   operator std::string() const { return bytes_; }  // NOLINT: a key is bytes
 
@@ -241,6 +249,7 @@ Result<Ok> ScanAll(const Reader& reader, std::string_view begin, std::string_vie
 // A number as a row's whole value.
 void PutNumber(const Writer& writer, std::string key, uint64_t number);
 Result<uint64_t> GetNumber(const Reader& reader, const std::string& key, uint64_t otherwise);
+Result<uint64_t> NumberIn(std::string_view key, std::string_view value);
 
 // Takes a varint off the front of `bytes`; nullopt: it does not end within `bits`.
 std::optional<uint64_t> TakeVarint(std::string_view* bytes, int bits);

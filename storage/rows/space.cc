@@ -18,7 +18,7 @@ constexpr Kind kOfNamespaces[] = {
     kSeen,         kLimitOverride, kLimitRate,        kAgent,          kLeftover,   kGroupHead,
     kMember,       kByCause,       kPackage,          kPackageVersion, kActivation, kPackagePiece,
     kPackageText,  kTrustedKey,    kPackageSignature, kPackageDefined, kSecret,     kSealedSecret,
-    kLimitAsker};
+    kLimitAsker,   kFollower};
 // Of the index of occurrences: the bytes that are followed by a namespace.
 constexpr uint8_t kIndexed[] = {0x01, 0x02, 0x03, 0x05};
 

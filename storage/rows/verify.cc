@@ -93,6 +93,9 @@ const std::map<uint8_t, KindOfRow>& Kinds() {
       {kSecret, {"secret", Parses<record::Secret>}},
       {kSealedSecret, {"sealed secret", Parses<record::SealedSecret>}},
       {kBulk, {"bulk", Parses<record::Bulk>}},
+      {kOut, {"message to another partition", Parses<record::Message>}},
+      {kIn, {"number of another partition's messages", IsNumber}},
+      {kFollower, {"follower in another partition", IsNumber}},
   };
   return kinds;
 }
@@ -183,6 +186,10 @@ class Verifier {
       case kMember:
       case kByCause:
         return VerifyIndex(kind, parts);
+      case kOut:
+        return VerifyOut(parts, key);
+      case kFollower:
+        return VerifyFollower(parts);
       default:
         return;
     }
@@ -385,9 +392,38 @@ class Verifier {
             "', and it is of '" + is + "'");
   }
 
+  // Messages --------------------------------------------------------------------------------------
+
+  // Those to one partition have numbers without gaps.
+  void VerifyOut(KeyReader parts, std::string_view key) {
+    const auto to = static_cast<PartitionId>(parts.Number(2));
+    const uint64_t number = parts.Number();
+    const auto last = last_out_.find(to);
+    if (to == reader_.partition || number == 0) Problem(Corrupt("message to nobody else", key));
+    if (last != last_out_.end() && number != last->second + 1) {
+      Problem("message " + std::to_string(number) + " to partition " + std::to_string(to) +
+              " comes after " + std::to_string(last->second));
+    }
+    last_out_[to] = number;
+  }
+
+  // What it follows is here, and has not stopped.
+  void VerifyFollower(KeyReader parts) {
+    const std::string ns(parts.Text());
+    const std::string id(parts.Text());
+    const std::string follower(parts.Text());
+    if (Dropping(ns)) return;
+    auto row = reader_.view.Get(Key(reader_.partition, kLive).Text(ns).Text(id).bytes());
+    if (!row) return Problem(row.error());
+    if (*row) return;
+    Problem("'" + follower + "' of another partition follows " + Called({ns, id}) +
+            ", which does not live here");
+  }
+
   const Reader reader_;
   FeedReader feed_;
   Verified& verified_;
+  std::map<PartitionId, uint64_t> last_out_;  // the last message to each
   std::map<std::tuple<std::string, std::string, uint32_t>, std::unique_ptr<const Machine>>
       machines_;
   std::unique_ptr<const Machine> graph_;  // of the plan that is looked at

@@ -7,6 +7,7 @@
 #include "storage/rows/feed.h"
 #include "storage/rows/instance.h"
 #include "storage/rows/machine.h"
+#include "storage/rows/message.h"
 #include "tests/storage/rows/two_nodes.h"
 
 namespace dfsmr {
@@ -234,6 +235,40 @@ TEST_CASE("indexes that do not agree are found, on either side") {
   SUBCASE("an expiry alone") {
     world.Delete(0x03, "over");
     CHECK(world.Finds("'over' of namespace 'ns' may be removed at a time, and has not stopped"));
+  }
+}
+
+TEST_CASE("messages with a gap in their numbers, and followers of what is not there, are found") {
+  World world;
+  const auto write = [&world](const auto& put) {
+    Batch batch;
+    put(rows::Writer{batch, kPartition});
+    world.Write(batch);
+  };
+  const std::string message = rows::EncodeMessage({rows::Message::Finished{"ns", "c", "i"}});
+  write([&](rows::Writer writer) {
+    rows::PutOut(writer, 1, 4, message);
+    rows::PutOut(writer, 1, 5, message);
+    rows::PutOut(writer, 2, 9, message);
+    rows::PutIn(writer, 1, 7);
+    rows::PutFollower(writer, {"ns", "live", "f", 1, 3});
+  });
+  CHECK(world.Problems() == "");
+  SUBCASE("a gap") {
+    write([&](rows::Writer writer) { rows::PutOut(writer, 1, 7, message); });
+    CHECK(world.Finds("message 7 to partition 1 comes after 5"));
+  }
+  SUBCASE("to itself") {
+    write([&](rows::Writer writer) { rows::PutOut(writer, kPartition, 1, message); });
+    CHECK(world.Finds("message to nobody else"));
+  }
+  SUBCASE("no message") {
+    write([&](rows::Writer writer) { rows::PutOut(writer, 1, 6, "\xFF"); });
+    CHECK(world.Finds("damaged message to another partition"));
+  }
+  SUBCASE("a follower of what has stopped") {
+    write([&](rows::Writer writer) { rows::PutFollower(writer, {"ns", "over", "f", 1, 3}); });
+    CHECK(world.Finds("'f' of another partition follows instance 'over'"));
   }
 }
 

@@ -1,0 +1,249 @@
+#include "storage/rows/message.h"
+
+#include <utility>
+
+#include "storage/rows/encoding.h"
+#include "storage/rows/keys.h"
+
+namespace dfsmr::rows {
+namespace {
+
+std::string OutKey(PartitionId partition, PartitionId to, uint64_t number) {
+  return Key(partition, kOut).Partition(to).Number(number);
+}
+
+std::string FollowerKey(PartitionId partition, const FollowerRow& row) {
+  return Key(partition, kFollower)
+      .Text(row.ns)
+      .Text(row.instance)
+      .Text(row.follower)
+      .Partition(row.from);
+}
+
+Error NoMessage() {
+  return {Code::kDataLoss, Reason::kStoreFailed,
+          "a message of another partition is damaged, or of a later version"};
+}
+
+void Pack(const Message::Asker& asker, record::Message::Asker* out) {
+  out->set_ns(asker.ns);
+  out->set_cause(asker.cause);
+  out->set_number(asker.number);
+  out->set_instance(asker.instance);
+}
+
+void Pack(const Message::Follow& follow, record::Message* out) {
+  auto* to = out->mutable_follow();
+  to->set_ns(follow.ns);
+  to->set_instance(follow.instance);
+  to->set_follower(follow.follower);
+  to->set_born(follow.born);
+}
+
+void Pack(const Message::Ended& ended, record::Message* out) {
+  auto* to = out->mutable_ended();
+  to->set_ns(ended.ns);
+  to->set_instance(ended.instance);
+  to->set_follower(ended.follower);
+  to->set_born(ended.born);
+  to->set_missing(!ended.result);
+  if (ended.result) to->set_result(static_cast<uint32_t>(*ended.result));
+}
+
+void Pack(const Message::Begin& begin, record::Message* out) {
+  auto* to = out->mutable_begin();
+  Pack(begin.asker, to->mutable_asker());
+  to->set_starts(EncodeStarts({begin.start}));
+  if (begin.provenance) {
+    auto* provenance = to->mutable_provenance();
+    provenance->set_group(begin.provenance->group);
+    provenance->set_cause(begin.provenance->cause);
+    provenance->set_depth(begin.provenance->depth);
+    provenance->set_backfill(begin.provenance->backfill);
+    provenance->set_time(Micros(begin.provenance->time));
+  }
+  for (const LimitAsk& ask : begin.asks) rows::Encode(ask, to->add_asks());
+  to->set_client(begin.client);
+  to->set_inside(begin.inside);
+  to->set_outside(begin.outside);
+  to->set_follows(begin.follows);
+}
+
+void Pack(const Message::Move& move, record::Message* out) {
+  auto* to = out->mutable_move();
+  Pack(move.asker, to->mutable_asker());
+  to->set_ns(move.ns);
+  to->set_instance(move.instance);
+  to->set_transition(move.transition);
+  to->set_node(move.node);
+  to->set_params(move.params);
+  to->set_depth(move.depth);
+}
+
+void Pack(const Message::Decided& decided, record::Message* out) {
+  auto* to = out->mutable_decided();
+  Pack(decided.asker, to->mutable_asker());
+  to->set_outcome(static_cast<uint32_t>(decided.outcome));
+  to->set_error(decided.error);
+  to->set_instance(decided.instance);
+}
+
+void Pack(const Message::Finished& finished, record::Message* out) {
+  auto* to = out->mutable_finished();
+  to->set_ns(finished.ns);
+  to->set_cause(finished.cause);
+  to->set_instance(finished.instance);
+  to->set_failed(finished.failed);
+  to->set_time(Micros(finished.time));
+}
+
+Message::Asker Unpack(const record::Message::Asker& in) {
+  return {in.ns(), in.cause(), in.number(), in.instance()};
+}
+
+Result<Message> Unpack(const record::Message::Ended& in) {
+  constexpr auto kLast = static_cast<uint32_t>(InstanceResult::kAborted);
+  if (in.result() > kLast) return NoMessage();
+  Message::Ended ended{in.ns(), in.instance(), in.follower(), in.born(), {}};
+  if (!in.missing()) ended.result = static_cast<InstanceResult>(in.result());
+  return Message{std::move(ended)};
+}
+
+Result<Message> Unpack(const record::Message::Begin& in) {
+  auto starts = DecodeStarts(in.starts());
+  if (!starts || starts->size() != 1) return NoMessage();
+  Message::Begin begin;
+  begin.asker = Unpack(in.asker());
+  begin.start = std::move(starts->front());
+  if (in.has_provenance()) {
+    begin.provenance =
+        Provenance{in.provenance().group(), in.provenance().cause(), in.provenance().depth(),
+                   in.provenance().backfill(), FromMicros(in.provenance().time())};
+  }
+  for (const auto& ask : in.asks()) begin.asks.push_back(rows::Decode(ask));
+  begin.client = in.client();
+  begin.inside = in.inside();
+  begin.outside = in.outside();
+  begin.follows = in.follows();
+  return Message{std::move(begin)};
+}
+
+Result<Message> Unpack(const record::Message::Decided& in) {
+  if (in.outcome() > static_cast<uint32_t>(OccurrenceOutcome::kDuplicate)) return NoMessage();
+  return Message{Message::Decided{Unpack(in.asker()), static_cast<OccurrenceOutcome>(in.outcome()),
+                                  in.error(), in.instance()}};
+}
+
+}  // namespace
+
+std::string EncodeMessage(const Message& message) {
+  record::Message out;
+  std::visit([&out](const auto& one) { Pack(one, &out); }, message.of);
+  return out.SerializeAsString();
+}
+
+Result<Message> DecodeMessage(std::string_view text) {
+  record::Message in;
+  if (!in.ParseFromArray(text.data(), static_cast<int>(text.size()))) return NoMessage();
+  switch (in.of_case()) {
+    case record::Message::kFollow: {
+      const auto& one = in.follow();
+      return Message{Message::Follow{one.ns(), one.instance(), one.follower(), one.born()}};
+    }
+    case record::Message::kEnded:
+      return Unpack(in.ended());
+    case record::Message::kBegin:
+      return Unpack(in.begin());
+    case record::Message::kMove: {
+      const auto& one = in.move();
+      return Message{Message::Move{Unpack(one.asker()), one.ns(), one.instance(),
+                                   one.transition(), one.node(), one.params(), one.depth()}};
+    }
+    case record::Message::kDecided:
+      return Unpack(in.decided());
+    case record::Message::kFinished: {
+      const auto& one = in.finished();
+      return Message{Message::Finished{one.ns(), one.cause(), one.instance(), one.failed(),
+                                       FromMicros(one.time())}};
+    }
+    case record::Message::OF_NOT_SET:
+      break;
+  }
+  return NoMessage();
+}
+
+void PutOut(const Writer& writer, PartitionId to, uint64_t number, std::string message) {
+  writer.batch.Put(OutKey(writer.partition, to, number), std::move(message));
+}
+
+void DropOut(const Writer& writer, PartitionId to, uint64_t number) {
+  writer.batch.Delete(OutKey(writer.partition, to, number));
+}
+
+Result<Ok> ScanOut(const Reader& reader,
+                   const std::function<void(PartitionId to, uint64_t number)>& visit) {
+  const std::string begin = Key(reader.partition, kOut);
+  return reader.view.Scan(begin, PrefixEnd(begin), [&](std::string_view key, std::string_view) {
+    KeyReader parts(key);
+    const auto to = static_cast<PartitionId>(parts.Number(2));
+    visit(to, parts.Number());
+    return true;
+  });
+}
+
+Result<Ok> ReadOut(const Reader& reader, PartitionId to, uint64_t after,
+                   const std::function<bool(uint64_t, std::string_view)>& visit) {
+  const std::string prefix = Key(reader.partition, kOut).Partition(to);
+  return reader.view.Scan(OutKey(reader.partition, to, after + 1), PrefixEnd(prefix),
+                          [&](std::string_view key, std::string_view value) {
+                            KeyReader parts(key);
+                            (void)parts.Number(2);
+                            return visit(parts.Number(), value);
+                          });
+}
+
+void PutIn(const Writer& writer, PartitionId from, uint64_t number) {
+  PutNumber(writer, Key(writer.partition, kIn).Partition(from), number);
+}
+
+Result<std::map<PartitionId, uint64_t>> GetIns(const Reader& reader) {
+  std::map<PartitionId, uint64_t> ins;
+  const std::string begin = Key(reader.partition, kIn);
+  auto scanned = ScanAll(reader, begin, PrefixEnd(begin),
+                         [&](std::string_view key, std::string_view value) -> Result<bool> {
+                           auto number = NumberIn(key, value);
+                           if (!number) return number.error();
+                           ins[static_cast<PartitionId>(KeyReader(key).Number(2))] = *number;
+                           return true;
+                         });
+  if (!scanned) return scanned.error();
+  return ins;
+}
+
+void PutFollower(const Writer& writer, const FollowerRow& row) {
+  PutNumber(writer, FollowerKey(writer.partition, row), row.born);
+}
+
+void DropFollower(const Writer& writer, const FollowerRow& row) {
+  writer.batch.Delete(FollowerKey(writer.partition, row));
+}
+
+Result<Ok> ScanFollowers(const Reader& reader, const std::function<void(FollowerRow)>& visit) {
+  const std::string begin = Key(reader.partition, kFollower);
+  return ScanAll(reader, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   auto born = NumberIn(key, value);
+                   if (!born) return born.error();
+                   KeyReader parts(key);
+                   FollowerRow row;
+                   row.ns = parts.Text();
+                   row.instance = parts.Text();
+                   row.follower = parts.Text();
+                   row.from = static_cast<PartitionId>(parts.Number(2));
+                   row.born = *born;
+                   visit(std::move(row));
+                   return true;
+                 });
+}
+
+}  // namespace dfsmr::rows

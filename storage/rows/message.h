@@ -1,0 +1,115 @@
+// What one partition tells another, and how far each has come with what it was told. A message is
+// written in the batch of what causes it, and has a number: from 1 for each pair of partitions. The
+// other applies it in a batch that notes the number. What it has applied need not rest any longer,
+// except the last one, which tells where the numbers go on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "fsm/when/occurrence.h"
+#include "storage/rows/plan.h"
+#include "storage/rows/reader.h"
+
+namespace dfsmr::rows {
+
+struct Message {
+  // On whose behalf something is started or moved: an occurrence, or an instance that was reported
+  // on. What became of it is told to the partition that the message comes from.
+  struct Asker {
+    std::string ns;
+    std::string cause;    // of an occurrence: its schedule or trigger
+    uint64_t number = 0;  // of the occurrence
+    std::string instance;
+    friend bool operator==(const Asker&, const Asker&) = default;
+  };
+  // `follower` begins after `instance`, which lives where this goes to.
+  struct Follow {
+    std::string ns;
+    std::string instance;
+    std::string follower;
+    uint64_t born = 0;  // the follower's first record: another one of that id is not meant
+  };
+  // To a follower: what it was to begin after has stopped.
+  struct Ended {
+    std::string ns;
+    std::string instance;
+    std::string follower;
+    uint64_t born = 0;
+    std::optional<InstanceResult> result;  // nullopt: there is no such instance
+  };
+  // An instance is to be started.
+  struct Begin {
+    Asker asker;
+    KeptStart start;
+    Boxed<Provenance> provenance;  // with its group
+    LimitAsks asks;
+    std::string client;
+    bool inside = false;  // as in StartArgs
+    bool outside = false;
+    bool follows = false;
+  };
+  // An instance is to make a transition.
+  struct Move {
+    Asker asker;
+    std::string ns;
+    std::string instance;
+    std::string transition;
+    std::string node;
+    std::string params;
+    uint32_t depth = 0;  // in a chain of change triggers
+  };
+  // What became of Begin or Move.
+  struct Decided {
+    Asker asker;
+    OccurrenceOutcome outcome = OccurrenceOutcome::kFailed;
+    std::string error;
+    std::string instance;
+  };
+  // To the keeper of a schedule or trigger: what it started has ended, as LaunchKeeper has it.
+  struct Finished {
+    std::string ns;
+    std::string cause;
+    std::string instance;
+    bool failed = false;
+    Timestamp time;
+  };
+
+  std::variant<Follow, Ended, Begin, Move, Decided, Finished> of;
+};
+
+std::string EncodeMessage(const Message& message);
+// kDataLoss: it is none, or one of a later version.
+Result<Message> DecodeMessage(std::string_view text);
+
+void PutOut(const Writer& writer, PartitionId to, uint64_t number, std::string message);
+void DropOut(const Writer& writer, PartitionId to, uint64_t number);
+// All that rest, by partition and number.
+Result<Ok> ScanOut(const Reader& reader,
+                   const std::function<void(PartitionId to, uint64_t number)>& visit);
+// Those to one partition after a number, ascending, until `visit` returns false.
+Result<Ok> ReadOut(const Reader& reader, PartitionId to, uint64_t after,
+                   const std::function<bool(uint64_t number, std::string_view message)>& visit);
+
+// All messages of `from` up to a number are applied.
+void PutIn(const Writer& writer, PartitionId from, uint64_t number);
+Result<std::map<PartitionId, uint64_t>> GetIns(const Reader& reader);
+
+// One that lives elsewhere, and begins after an instance that lives here.
+struct FollowerRow {
+  std::string ns;
+  std::string instance;
+  std::string follower;
+  PartitionId from = 0;
+  uint64_t born = 0;
+};
+void PutFollower(const Writer& writer, const FollowerRow& row);
+void DropFollower(const Writer& writer, const FollowerRow& row);
+Result<Ok> ScanFollowers(const Reader& reader, const std::function<void(FollowerRow)>& visit);
+
+}  // namespace dfsmr::rows

@@ -48,6 +48,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
     : options(WithDefaults(std::move(given))),
       turn(store, options.partition, options.home.value_or(options.partition),
            options.virtual_clock),
+      messages(turn, options),
       catalog(turn, options),
       measures(turn, catalog, options),
       documents(turn, options, package_table),
@@ -68,11 +69,11 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       limits(turn, catalog, residents, changer, values, documents, agenda),
       unclaimed(turn, changer, timers, limits, spaces, agenda, package_table),
       planner(turn, catalog, residents, changer, values, limits, options),
-      followers(residents, changer),
+      followers(turn, residents, changer, messages, options),
       workers(turn, residents),
       survey(turn, catalog, residents, agenda, followers, values, workers),
-      starter(turn, catalog, residents, changer, limits, followers, planner, spaces, package_table,
-              options),
+      starter(turn, catalog, residents, changer, limits, followers, planner, spaces, messages,
+              package_table, options),
       hooks(catalog, residents, values, starter),
       family(residents, changer),
       canceller(turn, residents, changer, family),
@@ -80,7 +81,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
               options),
       reports(turn, catalog, residents, changer, claims, starter, options),
       resumer(turn, statistics, residents, changer, limits, reports),
-      launcher(turn, changer, starter, reports),
+      launcher(turn, changer, starter, reports, messages, options),
+      arrivals(residents, changer, followers, launcher, messages),
       schedules(turn, documents, occurrences, launcher, spaces),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, unclaimed,
                upgrades, package_table, measures),
@@ -104,11 +106,14 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
                  secrets, options}),
       imports({turn, spaces, catalog, documents, statistics, residents, trust, schedules, triggers,
                limits, groups, packages, all}),
-      all{&followers, &planner,   &walker,    &family,     &limits,   &hooks,    &spawner,
-          &launcher,  &schedules, &canceller, &resumer,    &upgrades, &claims,   &sessions,
-          &timers,    &unclaimed, &desk,      &operations, &agents,   &handouts, &groups,
-          &triggers,  &dry_runs,  &workers,   &survey} {
+      all{&messages, &followers, &planner,   &walker,    &family,     &limits,   &hooks,
+          &spawner,  &launcher,  &schedules, &canceller, &resumer,    &upgrades, &claims,
+          &sessions, &timers,    &unclaimed, &desk,      &operations, &agents,   &handouts,
+          &groups,   &triggers,  &dry_runs,  &workers,   &survey} {
   changer.Tell(all);
+  messages.SetApply([this](PartitionId from, const rows::Message& message) {
+    return arrivals.Take(from, message);
+  });
   residents.SetSpaces(&spaces);
   changer.Consult([this](Resident& resident, const Reference& reference, const FreshOutput& fresh) {
     return values.ForCondition(resident, reference, fresh);
@@ -217,6 +222,7 @@ Turn Engine::EndTurn() {
   parts_->groups.Write();
   parts_->bulks.Write();
   parts_->triggers.Stage();
+  parts_->messages.Write();
   parts_->statistics.Stage();
   Turn turn = parts_->turn.End();
   parts_->residents.Evict();
@@ -321,6 +327,7 @@ std::vector<DefineProblem> Engine::TakenFrom(const std::string& ns, const Source
       sources, OwnersBeside(ns, sources.documents, parts_->triggers, parts_->limits));
 }
 
+Messages& Engine::messages() { return parts_->messages; }
 Packages& Engine::packages() { return parts_->packages; }
 // Whether the quota of a namespace has room for what is new of these.
 Result<Ok> Engine::MayDefine(const std::string& ns, const Sources& sources) {

@@ -52,6 +52,7 @@ class Limits;         // limits.h
 class Spaces;         // namespaces.h
 class Deletions;      // deletions.h
 class Secrets;        // secrets.h
+class Messages;       // messages.h
 class Imports;        // imports.h
 struct SpaceView;     // namespaces.h
 class Agents;         // agents.h
@@ -148,6 +149,8 @@ class Engine {
   Deletions& deletions();
   // What another server has exported.
   Imports& imports();
+  // To and from other partitions.
+  Messages& messages();
   // What only holders of claims get.
   Secrets& secrets();
   // From now on nothing of a namespace is taken or handed out; the rest is done in the background.

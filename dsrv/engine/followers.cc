@@ -1,20 +1,71 @@
 #include "dsrv/engine/followers.h"
 
+#include "fsm/rules/elsewhere.h"
+
 namespace dfsmr {
 
+Result<Ok> Followers::Recover() {
+  if (options_.partitions == 1) return Ok{};
+  return rows::ScanFollowers(turn_.reader(), [this](const rows::FollowerRow& row) {
+    /*mutant message-followers-forgotten*/
+    waiting_[ResidentKey(row.ns, row.instance)][{row.follower, row.from}] = row.born; /*end*/
+  });
+}
+
 void Followers::Add(const Instance& follower, const std::string& id) {
-  waiting_[ResidentKey(follower.ns, id)].insert(follower.id);
+  if (options_.Has(follower.ns, id)) {
+    waiting_[ResidentKey(follower.ns, id)][{follower.id, options_.partition}] = 0;
+    return;
+  }
+  auto born = residents_.FirstSeqOf(follower.ns, follower.id);
+  if (!born) return;  // the store's error; the turn is not written
+  messages_.Send(PartitionOf(follower.ns, id, options_.partitions),
+                 {rows::Message::Follow{follower.ns, id, follower.id, born->value_or(0)}});
 }
 
 std::vector<std::string> Followers::Of(const std::string& ns, const std::string& id) const {
+  std::vector<std::string> ids;
   const auto it = waiting_.find(ResidentKey(ns, id));
-  if (it == waiting_.end()) return {};
-  return {it->second.begin(), it->second.end()};
+  if (it == waiting_.end()) return ids;
+  for (const auto& [follower, born] : it->second) ids.push_back(follower.first);
+  return ids;
+}
+
+void Followers::Follow(PartitionId from, const rows::Message::Follow& follow) {
+  const auto& [ns, id, follower, born] = follow;
+  rows::Message::Ended ended{ns, id, follower, born, {}};
+  auto resident = residents_.Load(ns, id);
+  if (resident && !(*resident)->instance.Stopped()) {
+    waiting_[ResidentKey(ns, id)][{follower, from}] = born;
+    /*mutant message-follower-not-kept*/ rows::PutFollower(
+        turn_.writer(), {ns, id, follower, from, born}); /*end*/
+    return;
+  }
+  if (resident) ended.result = (*resident)->instance.result;
+  /*mutant message-late-follower-not-told*/ messages_.Send(from, {std::move(ended)}); /*end*/
+}
+
+void Followers::Tell(const rows::Message::Ended& ended) {
+  auto resident = changer_.Touch(ended.ns, ended.follower);
+  if (!resident) return;
+  auto born = residents_.FirstSeqOf(ended.ns, ended.follower);
+  if (!born) return;
+  if (/*mutant message-former-follower-begins*/ born->value_or(0) != ended.born /*end*/) return;
+  changer_.Apply(**resident, [&](Scene& scene) {
+    if (ended.result) {
+      rules::PrerequisiteStopped(scene, ended.instance, *ended.result);
+    } else {
+      rules::PrerequisiteMissing(scene, ended.instance);
+    }
+  });
+  residents_.MarkDirty(**resident);
 }
 
 void Followers::Load(Resident& resident) {
-  for (const Instance::Prerequisite& one : resident.instance.after) {
-    /*mutant recover-no-prerequisites*/ Add(resident.instance, one.instance); /*end*/
+  const Instance& instance = resident.instance;
+  for (const Instance::Prerequisite& one : instance.after) {
+    if (!options_.Has(instance.ns, one.instance)) continue;  // that knows, or is being told
+    /*mutant recover-no-prerequisites*/ Add(instance, one.instance); /*end*/
   }
 }
 
@@ -31,9 +82,16 @@ bool Followers::Work() {
   stopped_.pop_front();
   auto it = waiting_.find(ResidentKey(stopped.ns, stopped.id));
   if (it == waiting_.end()) return true;
-  const std::set<std::string> waiting = std::move(it->second);
+  const Waiting waiting = std::move(it->second);
   waiting_.erase(it);
-  for (const std::string& id : waiting) {
+  for (const auto& [follower, born] : waiting) {
+    const auto& [id, from] = follower;
+    if (from != options_.partition) {
+      rows::DropFollower(turn_.writer(), {stopped.ns, stopped.id, id, from, born});
+      messages_.Send(from,
+                     {rows::Message::Ended{stopped.ns, stopped.id, id, born, stopped.result}});
+      continue;
+    }
     auto resident = changer_.Touch(stopped.ns, id);
     if (!resident) continue;
     changer_.Apply(**resident, [&](Scene& scene) {

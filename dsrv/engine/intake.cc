@@ -226,17 +226,20 @@ Result<Occurrence> Intake::Launch(TriggerState& state, const Given& given, Occur
   auto number = occurrences_.NextNumber(state.of());
   if (!turn_.Trust(number)) return number.error();
   Occurrence one{.kind = kind};
-  if (auto tried = Try(state, given, *number, &one); !tried) return tried.error();
-  return List(state, given, std::move(one));
+  auto tried = Try(state, given, *number, &one);
+  if (!tried) return tried.error();
+  return List(state, given, std::move(one), *tried);
 }
 
-Result<Ok> Intake::Try(TriggerState& state, const Given& given, uint64_t number, Occurrence* one) {
+Result<bool> Intake::Try(TriggerState& state, const Given& given, uint64_t number,
+                         Occurrence* one) {
   const LaunchOrder order{.ns = state.ns,
                           .cause = CauseOf(DocumentKind::kTrigger, state.name),
                           .source = state.source().launch,
                           .resolve = ResolverOf(state.name, given, number),
                           .default_id = state.name + "-" + std::to_string(number),
                           .time = turn_.clock(),
+                          .occurrence = number,
                           .depth = given.depth(),
                           .trace = given.trace};
   auto launched = launcher_.Launch(order);
@@ -245,11 +248,12 @@ Result<Ok> Intake::Try(TriggerState& state, const Given& given, uint64_t number,
   one->error = launched->error;
   one->instance = launched->instance;
   one->version = state.version;
-  return Ok{};
+  return launched->elsewhere;
 }
 
 // Without an outcome it is FAILED.
-Result<Occurrence> Intake::List(TriggerState& state, const Given& given, Occurrence one) {
+Result<Occurrence> Intake::List(TriggerState& state, const Given& given, Occurrence one,
+                                bool elsewhere) {
   if (one.outcome == OccurrenceOutcome::kNone) one.outcome = OccurrenceOutcome::kFailed;
   one.version = state.version;
   one.time = given.time;
@@ -261,7 +265,7 @@ Result<Occurrence> Intake::List(TriggerState& state, const Given& given, Occurre
   if (listed->outcome == OccurrenceOutcome::kFailed) {
     Failed(state, "occurrence " + listed->id + ": " + listed->error);
   }
-  if (listed->outcome == OccurrenceOutcome::kSent) Succeeded(state);
+  if (listed->outcome == OccurrenceOutcome::kSent && !elsewhere) Succeeded(state);
   return listed;
 }
 
@@ -294,7 +298,10 @@ Result<Ok> Intake::GoOn(TriggerState& state, Given* given, Occurrence* one) {
     given->deduped = passed->error.empty();
     if (passed->duplicate || !given->deduped) return Ok{};
   }
-  if (given->gathered || !source.gather) return Try(state, *given, one->number, one);
+  if (given->gathered || !source.gather) {
+    auto tried = Try(state, *given, one->number, one);
+    return tried ? Result<Ok>(Ok{}) : tried.error();
+  }
   const ItemSource* const from = SourceCalled(source, given->last().source);
   if (!from) {
     one->error = "gather: the trigger has no source " + Quoted(given->last().source) + " any more";
@@ -327,6 +334,23 @@ void Intake::Miss(TriggerState& state, uint64_t count) {
 
 void Intake::Ended(TriggerState& state, const std::string& instance, bool failed) {
   failed ? Failed(state, "instance " + instance + " has failed") : Succeeded(state);
+}
+
+void Intake::Decided(TriggerState& state, uint64_t number, const Launched& launched) {
+  auto listed = occurrences_.Get(state.of(), number);
+  if (!listed || !*listed) return;
+  Occurrence one = **std::move(listed);
+  if (one.outcome != launched.outcome || one.instance != launched.instance) {
+    one.outcome = launched.outcome;
+    one.error = launched.error;
+    one.instance = launched.instance;
+    (void)occurrences_.Change(state.of(), one, ReadGiven(one.item, one.given, one.time).depth());
+  }
+  const bool again = one.tries > 1;  // one that fails again is the same failure
+  if (launched.outcome == OccurrenceOutcome::kFailed && !again) {
+    Failed(state, "occurrence " + one.id + ": " + one.error);
+  }
+  if (launched.outcome == OccurrenceOutcome::kSent) Succeeded(state);
 }
 
 void Intake::Succeeded(TriggerState& state) {

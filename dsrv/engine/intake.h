@@ -47,6 +47,8 @@ class Intake {
 
   // How what it started has ended, for `stop_on_fail`.
   void Ended(TriggerState& state, const std::string& instance, bool failed);
+  // What has become of a launch elsewhere, as LaunchKeeper has it.
+  void Decided(TriggerState& state, uint64_t number, const Launched& launched);
 
   // Open gatherings: those of a trigger from the store, none any more, and with other rules.
   Result<Ok> LoadGatherings(TriggerState& state);
@@ -83,8 +85,11 @@ class Intake {
   // Fills in what has become of a dead letter; an error as Launch.
   Result<Ok> GoOn(TriggerState& state, Given* given, Occurrence* one);
   // Fills in what was launched; an error as Launch.
-  Result<Ok> Try(TriggerState& state, const Given& given, uint64_t number, Occurrence* one);
-  Result<Occurrence> List(TriggerState& state, const Given& given, Occurrence one);
+  // Whether it goes elsewhere, so that it is not decided yet.
+  Result<bool> Try(TriggerState& state, const Given& given, uint64_t number, Occurrence* one);
+  // `elsewhere`: it is not decided yet.
+  Result<Occurrence> List(TriggerState& state, const Given& given, Occurrence one,
+                          bool elsewhere = false);
   void Failed(TriggerState& state, const std::string& why);
   void Succeeded(TriggerState& state);
 

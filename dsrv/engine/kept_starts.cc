@@ -58,6 +58,31 @@ Result<Ok> AsAsked(const rows::ChildStart& start, const EngineOptions& options, 
   return Ok{};
 }
 
+rows::Message::Begin ToBegin(const StartArgs& args, rows::Message::Asker asker) {
+  rows::Message::Begin begin;
+  begin.asker = std::move(asker);
+  begin.start = ToKept(args);
+  begin.provenance = args.provenance;
+  begin.asks = args.asks;
+  begin.client = args.spec.client;
+  begin.inside = args.inside;
+  begin.outside = args.outside;
+  begin.follows = args.follows;
+  return begin;
+}
+
+Result<StartArgs> ReadBegin(const rows::Message::Begin& begin, const EngineOptions& options) {
+  auto args = ToArgs(begin.start, options);
+  if (!args) return args;
+  args->provenance = begin.provenance;
+  args->asks = begin.asks;
+  args->spec.client = begin.client;
+  args->inside = begin.inside;
+  args->outside = begin.outside;
+  args->follows = begin.follows;
+  return args;
+}
+
 std::string KeepStarts(const std::vector<StartArgs>& starts) {
   std::vector<rows::KeptStart> kept;
   kept.reserve(starts.size());

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "dsrv/engine/kept_starts.h"
 #include "dsrv/engine/values.h"
 #include "fsm/base/duration.h"
 #include "fsm/base/json.h"
@@ -169,7 +170,15 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
   if (!order.backfill) {
     args->asks = AsksFor(order.cause, order.overlap.value_or(order.source.overlap));
   }
-  auto started = starter_.Start(*std::move(args));
+  if (!options_.Has(args->ns, args->id)) {
+    starter_.StartElsewhere(*args, {order.ns, order.cause, order.occurrence, ""});
+    return Launched{OccurrenceOutcome::kStarted, "", args->id, true};
+  }
+  return Start(*std::move(args));
+}
+
+Result<Launched> Launcher::Start(StartArgs args) {
+  auto started = starter_.Start(std::move(args));
   if (started) {
     return Launched{started->created ? OccurrenceOutcome::kStarted : OccurrenceOutcome::kExists, "",
                     started->view.instance.id};
@@ -192,20 +201,62 @@ Result<Launched> Launcher::Send(const LaunchOrder& order) {
   for (const Result<std::string>* one : {&transition, &node, &params}) {
     if (!*one) return Launched{OccurrenceOutcome::kFailed, one->error().message, ""};
   }
+  rows::Message::Move move{{order.ns, order.cause, order.occurrence, ""},
+                           order.ns,
+                           *std::move(instance),
+                           *std::move(transition),
+                           *std::move(node),
+                           *std::move(params),
+                           order.depth};
+  if (!order.params.empty()) move.params = json::Merge(move.params, order.params);
+  if (options_.Has(move.ns, move.instance)) return Move(move);
+  Launched sent{OccurrenceOutcome::kSent, "", move.instance, true};
+  const PartitionId there = PartitionOf(move.ns, move.instance, options_.partitions);
+  messages_.Send(there, {std::move(move)});
+  return sent;
+}
+
+Result<Launched> Launcher::Move(const rows::Message::Move& move) {
   ReportArgs args;
-  args.transition = *std::move(transition);
-  args.node = *std::move(node);
-  args.params = order.params.empty() ? *std::move(params) : json::Merge(*params, order.params);
-  args.client = order.cause;
+  args.transition = move.transition;
+  args.node = move.node;
+  args.params = move.params;
+  args.client = move.asker.cause;
   Result<Answer> answer = Answer();
   {
-    const Changer::Because because(changer_, {.cause = order.cause, .depth = order.depth});
-    answer = reports_.Report(order.ns, *instance, std::move(args), {}, {});
+    const Changer::Because because(changer_, {.cause = move.asker.cause, .depth = move.depth});
+    answer = reports_.Report(move.ns, move.instance, std::move(args), {}, {});
   }
-  if (answer) return Launched{OccurrenceOutcome::kSent, "", *std::move(instance)};
+  if (answer) return Launched{OccurrenceOutcome::kSent, "", move.instance};
   if (answer.error().reason == Reason::kDiskFull) return answer.error();
   return Launched{OccurrenceOutcome::kFailed, answer.error().message, ""};
 }
+
+Result<Launched> Launcher::Begin(const rows::Message::Begin& begin) {
+  auto args = ReadBegin(begin, options_);
+  if (!args) return Launched{OccurrenceOutcome::kFailed, args.error().message, ""};
+  return Start(*std::move(args));
+}
+
+// What others tell -------------------------------------------------------------------------------
+
+LaunchKeeper* Launcher::KeeperOf(std::string_view cause, std::string* name) const {
+  const auto read = ReadCause(cause);
+  const auto keeper = read ? keepers_.find(read->kind) : keepers_.end();
+  if (keeper == keepers_.end()) return nullptr;
+  *name = read->name;
+  return keeper->second;
+}
+
+void Launcher::Decided(const rows::Message::Decided& decided) {
+  const auto& [ns, cause, number, none] = decided.asker;
+  std::string name;
+  LaunchKeeper* const keeper = KeeperOf(cause, &name);
+  if (!keeper) return;
+  keeper->LaunchDecided(ns, name, number, {decided.outcome, decided.error, decided.instance});
+}
+
+void Launcher::Finished(const rows::Message::Finished& finished) { ended_.push_back(finished); }
 
 // What goes on ----------------------------------------------------------------------------------
 
@@ -258,10 +309,13 @@ bool Launcher::TellEnd() {
   if (ended_.empty()) return false;
   const Ended one = std::move(ended_.front());
   ended_.pop_front();
-  auto cause = ReadCause(one.cause);
-  auto keeper = cause ? keepers_.find(cause->kind) : keepers_.end();
-  if (keeper == keepers_.end()) return true;
-  keeper->second->LaunchEnded(one.ns, std::string(cause->name), one.instance, one.failed, one.time);
+  if (!turn_.at_home()) {
+    /*mutant message-end-not-told*/ messages_.Send(kHome, {one}); /*end*/
+    return true;
+  }
+  std::string name;
+  LaunchKeeper* const keeper = KeeperOf(one.cause, &name);
+  if (keeper) keeper->LaunchEnded(one.ns, name, one.instance, one.failed, one.time);
   return true;
 }
 

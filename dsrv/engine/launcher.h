@@ -1,5 +1,6 @@
 // Launches: what schedules and triggers start and send. And what becomes of what they started: how
-// many of it go on, and whether it succeeded.
+// many of it go on, and whether it succeeded. What lives in another partition is started or moved
+// by a message; its end comes back as one.
 #pragma once
 
 #include <absl/container/flat_hash_map.h>
@@ -11,6 +12,7 @@
 
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/documents.h"
+#include "dsrv/engine/messages.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/starter.h"
@@ -41,6 +43,7 @@ struct LaunchOrder {
   std::string default_id;  // of the instance, when the source names none
   std::string id_suffix;   // is added to a default id: "-again-2"
   Timestamp time;          // its time: `before` counts from it
+  uint64_t occurrence = 0;  // its number
   uint32_t depth = 0;      // of what is started or sent, in a chain of change triggers
   bool backfill = false;   // overlap and failures do not count
   std::optional<TraceContext> trace = {};  // of the call that launches, for what is started
@@ -56,6 +59,7 @@ struct Launched {
   OccurrenceOutcome outcome = OccurrenceOutcome::kFailed;
   std::string error;     // kSkipped, kFailed: why
   std::string instance;  // kStarted, kSent, kExists: its own, the one it moved, the one there was
+  bool elsewhere = false;  // it is expected to be so: LaunchDecided tells if it is not
 };
 
 // Hears how what it started has ended.
@@ -67,12 +71,22 @@ class LaunchKeeper {
   // SUCCESS or WARNING; CANCELLED is not told. `time`: that of its launch.
   virtual void LaunchEnded(const std::string& ns, const std::string& name,
                            const std::string& instance, bool failed, Timestamp time) = 0;
+  // What has become of a launch elsewhere, as of `number`, an occurrence of `name`: always told of
+  // what was sent, and of what was to be started unless it was.
+  virtual void LaunchDecided(const std::string& ns, const std::string& name, uint64_t number,
+                             const Launched& launched) = 0;
 };
 
 class Launcher : public Part {
  public:
-  Launcher(OpenTurn& turn, Changer& changer, Starter& starter, Reports& reports)
-      : turn_(turn), changer_(changer), starter_(starter), reports_(reports) {}
+  Launcher(OpenTurn& turn, Changer& changer, Starter& starter, Reports& reports,
+           Messages& messages, const EngineOptions& options)
+      : turn_(turn),
+        changer_(changer),
+        starter_(starter),
+        reports_(reports),
+        messages_(messages),
+        options_(options) {}
 
   // Names the keeper of schedules or triggers. Call it before the first change.
   void SetKeeper(DocumentKind kind, LaunchKeeper* keeper) { keepers_[kind] = keeper; }
@@ -87,6 +101,13 @@ class Launcher : public Part {
   // Starts or sends. Only one error: there is no room (DISK_FULL), nothing has happened, and the
   // launch is to be tried again later. All else that is wrong is an outcome.
   Result<Launched> Launch(const LaunchOrder& order);
+
+  // What other partitions have launched here for theirs. Only one error, as of Launch.
+  Result<Launched> Begin(const rows::Message::Begin& begin);
+  Result<Launched> Move(const rows::Message::Move& move);
+  // What others tell of launches for schedules and triggers, which are all at home.
+  void Decided(const rows::Message::Decided& decided);
+  void Finished(const rows::Message::Finished& finished);
 
   // Its instances that go on, without those of backfills.
   struct Counts {
@@ -104,22 +125,20 @@ class Launcher : public Part {
   bool Work() override { return TellEnd(); }
 
  private:
-  struct Ended {
-    std::string ns;
-    std::string cause;
-    std::string instance;
-    bool failed;
-    Timestamp time;
-  };
+  using Ended = rows::Message::Finished;
 
   Result<Launched> Start(const LaunchOrder& order);
+  Result<Launched> Start(StartArgs args);
   Result<Launched> Send(const LaunchOrder& order);
+  LaunchKeeper* KeeperOf(std::string_view cause, std::string* name) const;
   void Count(const Instance& instance, InstanceState state, int64_t by);
 
   OpenTurn& turn_;
   Changer& changer_;
   Starter& starter_;
   Reports& reports_;
+  Messages& messages_;
+  const EngineOptions& options_;
   std::map<DocumentKind, LaunchKeeper*> keepers_;
   absl::flat_hash_map<std::string, Counts> counts_;  // ns\0cause; only of those that go on
   std::deque<Ended> ended_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "dsrv/engine/agents.h"
+#include "dsrv/engine/arrivals.h"
 #include "dsrv/engine/backfills.h"
 #include "dsrv/engine/bulks.h"
 #include "dsrv/engine/catalog.h"
@@ -24,6 +25,7 @@
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/measures.h"
+#include "dsrv/engine/messages.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/package_table.h"
@@ -60,6 +62,7 @@ struct Engine::Parts {
   const EngineOptions options;
   // Each part is given what stands above it.
   OpenTurn turn;
+  Messages messages;
   PackageTable package_table;
   Catalog catalog;
   Measures measures;
@@ -93,6 +96,7 @@ struct Engine::Parts {
   Reports reports;
   Resumer resumer;
   Launcher launcher;
+  Arrivals arrivals;
   Schedules schedules;
   HandOuts handouts;
   DryRuns dry_runs;

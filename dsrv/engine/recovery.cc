@@ -52,7 +52,9 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (!done) return done;
   const rows::ClockRow clock = kept->value_or(rows::ClockRow{});
   parts_->turn.Recover(epoch, *first, *last, std::max(now, clock.time), clock.last_change);
-  done = parts_->spaces.Recover();
+  done = parts_->messages.Recover();
+  if (done) done = parts_->followers.Recover();
+  if (done) done = parts_->spaces.Recover();
   if (done) done = parts_->package_table.Recover(parts_->turn.home());
   if (done) done = LoadMachines();
   if (done) done = parts_->statistics.Recover();

@@ -61,7 +61,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
     /*mutant breaker-hears-no-success*/ if (retried)
       breaker.RetrySucceeded(*retried); /*end*/
     /*mutant starts-lost*/ for (Starter::Prepared& one : prepared)
-      starter_.Begin(std::move(one)); /*end*/
+      starter_.Begin(std::move(one), {.ns = ns, .instance = id}); /*end*/
     return answer;
   }
   const bool late = answer.error().reason == Reason::kStaleClaim &&

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <tuple>
 
 #include "fsm/base/names.h"
 
@@ -318,6 +319,7 @@ Result<Occurrence> Schedules::Launch(One& one, Occurrence occurrence,
                     .resolve = ResolverOf(std::move(moment)),
                     .default_id = one.name() + "-" + StampText(occurrence.time),
                     .time = occurrence.time,
+                    .occurrence = occurrence.number,
                     .trace = trace};
   if (occurrence.kind == OccurrenceKind::kManual) {
     order.id_suffix = "-run-" + std::to_string(occurrence.number);
@@ -346,10 +348,35 @@ Result<Occurrence> Schedules::Launch(One& one, Occurrence occurrence,
   if (occurrence.outcome == OccurrenceOutcome::kFailed) {
     // One that fails again is the same failure.
     if (!again) Note(one, true, "occurrence " + occurrence.id);
-  } else if (occurrence.outcome == OccurrenceOutcome::kSent) {
+  } else if (occurrence.outcome == OccurrenceOutcome::kSent && !launched->elsewhere) {
     Note(one, false, "");
   }
   return occurrence;
+}
+
+void Schedules::LaunchDecided(const std::string& ns, const std::string& name, uint64_t number,
+                              const Launched& launched) {
+  auto one = Find(ns, name);
+  if (!one) return;
+  auto listed = occurrences_.Get(one->document(), number);
+  if (!listed || !*listed) return;
+  Occurrence occurrence = **std::move(listed);
+  const auto expected = std::tie(occurrence.outcome, occurrence.instance);
+  if (expected != std::tie(launched.outcome, launched.instance)) {
+    occurrence.outcome = launched.outcome;
+    occurrence.error = launched.error;
+    occurrence.instance = launched.instance;
+    (void)occurrences_.Change(one->document(), occurrence);
+  }
+  if (occurrence.kind == OccurrenceKind::kBackfill) return;
+  const rows::ScheduleState before = one->state;
+  const bool again = occurrence.tries > 1;  // one that fails again is the same failure
+  if (launched.outcome == OccurrenceOutcome::kFailed && !again) {
+    Note(*one, true, "occurrence " + occurrence.id);
+  } else if (launched.outcome == OccurrenceOutcome::kSent) {
+    Note(*one, false, "");
+  }
+  if (one->state != before) Put(*one);
 }
 
 // By hand ---------------------------------------------------------------------------------------

@@ -78,6 +78,8 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   void Deleted(const std::string& ns, const std::string& name) override;
   void LaunchEnded(const std::string& ns, const std::string& name, const std::string& instance,
                    bool failed, Timestamp time) override;
+  void LaunchDecided(const std::string& ns, const std::string& name, uint64_t number,
+                     const Launched& launched) override;
 
   void BeginPass() override { left_ = kPerPass; }
   // Deals with the schedule that has been due for longest.

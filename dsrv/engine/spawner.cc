@@ -207,6 +207,10 @@ void Spawner::FollowAgain(Resident& resident) {
   Instance& instance = resident.instance;
   const std::vector<Instance::Prerequisite> after = instance.after;
   for (const Instance::Prerequisite& one : after) {
+    if (!options_.Has(instance.ns, one.instance)) {
+      followers_.Add(instance, one.instance);
+      continue;
+    }
     auto other = changer_.Touch(instance.ns, one.instance);
     if (other && !(*other)->instance.Stopped()) {
       followers_.Add(instance, one.instance);

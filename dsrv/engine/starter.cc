@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/kept_starts.h"
 #include "fsm/base/hex.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
@@ -85,6 +86,13 @@ Result<bool> SameStart(const StartArgs& args, const std::string& machine, const 
                    (same_machine ? " with other params" : "") + "; choose another id"};
 }
 
+Error LivesNotHere(const StartArgs& args, const EngineOptions& options) {
+  return {Code::kInternal, Reason::kNone,
+          "instance " + Quoted(args.id) + " lives in partition " +
+              std::to_string(PartitionOf(args.ns, args.id, options.partitions)) +
+              ", and partition " + std::to_string(options.partition) + " was asked to start it"};
+}
+
 // Of several that name the same instance, one: the strictest.
 std::vector<Instance::Prerequisite> EachOnce(const std::vector<Instance::Prerequisite>& all) {
   std::vector<Instance::Prerequisite> once;
@@ -114,6 +122,7 @@ Result<bool> Starter::Exists(const StartArgs& args, const Earlier& earlier) {
     return SameStart(args, before->second->machine, before->second->spec.params,
                      before->second->dry_run);
   }
+  if (!options_.Has(args.ns, args.id)) return false;
   auto taken = residents_.FirstSeqOf(args.ns, args.id);
   if (!taken) return taken.error();
   if (!*taken) return false;
@@ -129,6 +138,7 @@ Result<Starter::Ended> Starter::EndedOf(const StartArgs& args, const Earlier& ea
   Ended ended;
   for (const Instance::Prerequisite& one : args.after) {
     if (earlier.contains({args.ns, one.instance})) continue;
+    if (!options_.Has(args.ns, one.instance)) continue;  // it was asked for before, or tells then
     auto prerequisite = changer_.Touch(args.ns, one.instance);
     if (!prerequisite) {
       Error error = prerequisite.error();
@@ -295,17 +305,19 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   if (args.parent.empty() && !args.implicit) {
     if (auto full = turn_.NeedsRoom(Room::kAmple)) return *std::move(full);
   }
-  const bool at_once =
-      !args.hold && args.start_at <= turn_.now() && ended->size() == args.after.size();
+  const bool elsewhere = !options_.Has(args.ns, args.id);
+  const bool at_once = !elsewhere && !args.hold && args.start_at <= turn_.now() &&
+                       ended->size() == args.after.size();
   if (at_once) {
     if (auto may = limits_.MayStart(args, **version, reserved); !may) return may.error();
   }
-  return Prepared{std::move(args), *version};
+  return Prepared{std::move(args), *version, elsewhere};
 }
 
 Result<Started> Starter::Start(StartArgs args) {
   auto prepared = Examine(std::move(args), {}, nullptr);
   if (!prepared) return prepared.error();
+  if (prepared->elsewhere) return LivesNotHere(prepared->args, options_);
   const bool created = prepared->version != nullptr;
   if (created) {
     Resident& resident = *Begin(*std::move(prepared));
@@ -340,8 +352,17 @@ Result<std::vector<Starter::Prepared>> Starter::Prepare(std::vector<StartArgs> s
   return prepared;
 }
 
-Resident* Starter::Begin(Prepared prepared) {
+void Starter::StartElsewhere(const StartArgs& args, rows::Message::Asker asker) {
+  const PartitionId there = PartitionOf(args.ns, args.id, options_.partitions);
+  messages_.Send(there, {ToBegin(args, std::move(asker))});
+}
+
+Resident* Starter::Begin(Prepared prepared, const rows::Message::Asker& asker) {
   if (!prepared.version) return nullptr;
+  if (prepared.elsewhere) {
+    /*mutant message-start-lost*/ StartElsewhere(prepared.args, asker); /*end*/
+    return nullptr;
+  }
   // Nothing that was there when it was prepared is gone; only the store may fail, and then the turn
   // does, too.
   auto ended = EndedOf(prepared.args, {});

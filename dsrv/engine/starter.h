@@ -10,6 +10,7 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/followers.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/messages.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/package_table.h"
 #include "dsrv/engine/planner.h"
@@ -20,8 +21,8 @@ namespace dfsmr {
 class Starter {
  public:
   Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Limits& limits,
-          Followers& followers, Planner& planner, Spaces& spaces, const PackageTable& packages,
-          const EngineOptions& options)
+          Followers& followers, Planner& planner, Spaces& spaces, Messages& messages,
+          const PackageTable& packages, const EngineOptions& options)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
@@ -30,25 +31,32 @@ class Starter {
         followers_(followers),
         planner_(planner),
         spaces_(spaces),
+        messages_(messages),
         packages_(packages),
         options_(options) {}
 
-  // The started instance, or an earlier one with the same id that was started in the same way.
+  // The started instance, or an earlier one with the same id that was started in the same way. An
+  // error, too, when it would live elsewhere.
   Result<Started> Start(StartArgs args);
+  // Has it started where it lives, which is elsewhere, once this turn is durable. What becomes of
+  // it is told to `asker`.
+  void StartElsewhere(const StartArgs& args, rows::Message::Asker asker);
 
   // A start that is possible.
   struct Prepared {
     StartArgs args;  // with the id of the instance
     VersionState* version =
         nullptr;  // of the instance that will be made; null: it is there already
+    bool elsewhere = false;  // where it will live
   };
   // Looks whether all of `starts` are possible, one after the other, and changes nothing. The error
-  // names the first start that is not.
+  // names the first start that is not. Of those that will live elsewhere it does not know whether
+  // their ids are taken, nor whether limits there have room for them.
   Result<std::vector<Prepared>> Prepare(std::vector<StartArgs> starts);
   // Makes the instance, unless it is there already. Call it in the turn of Prepare, in the same
   // order, and with at most one change of one instance between the two. Returns null when the
-  // instance was there.
-  Resident* Begin(Prepared prepared);
+  // instance was there, or lives elsewhere: then `asker` is told what becomes of it.
+  Resident* Begin(Prepared prepared, const rows::Message::Asker& asker = {});
   // Of a start that names a version of a package, "P.NAME@VERSION".
   Result<VersionState*> VersionAt(const StartArgs& args);
 
@@ -86,6 +94,7 @@ class Starter {
   Followers& followers_;
   Planner& planner_;
   Spaces& spaces_;
+  Messages& messages_;
   const PackageTable& packages_;
   const EngineOptions& options_;
 };

@@ -167,6 +167,11 @@ void Triggers::LaunchEnded(const std::string& ns, const std::string& name,
   if (TriggerState* state = states_.Find(ns, name)) intake_.Ended(*state, instance, failed);
 }
 
+void Triggers::LaunchDecided(const std::string& ns, const std::string& name, uint64_t number,
+                             const Launched& launched) {
+  if (TriggerState* state = states_.Find(ns, name)) intake_.Decided(*state, number, launched);
+}
+
 // Calls -------------------------------------------------------------------------------------------
 
 TriggerView Triggers::ViewOf(const TriggerState& state, DocumentVersion definition) {

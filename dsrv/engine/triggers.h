@@ -105,6 +105,8 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   void Deleted(const std::string& ns, const std::string& name) override;
   void LaunchEnded(const std::string& ns, const std::string& name, const std::string& instance,
                    bool failed, Timestamp time) override;
+  void LaunchDecided(const std::string& ns, const std::string& name, uint64_t number,
+                     const Launched& launched) override;
 
   void Absorb(const Change& change) override { polling_.Absorb(change); }
   void BeginPass() override;

@@ -1,0 +1,56 @@
+#include "dsrv/engine/arrivals.h"
+
+#include <variant>
+
+#include "fsm/base/names.h"
+#include "fsm/rules/elsewhere.h"
+
+namespace dfsmr {
+
+bool Arrivals::Take(PartitionId from, const rows::Message& message) {
+  using Message = rows::Message;
+  if (const auto* begin = std::get_if<Message::Begin>(&message.of)) {
+    auto launched = launcher_.Begin(*begin);
+    if (launched && !begin->asker.instance.empty() && !launched->error.empty()) {
+      launched->error = "instance " + Quoted(begin->start.id) + " of machine " +
+                        Quoted(begin->start.machine) + " was not started: " + launched->error;
+    }
+    return Answer(from, begin->asker, launched);
+  }
+  if (const auto* move = std::get_if<Message::Move>(&message.of)) {
+    return Answer(from, move->asker, launcher_.Move(*move));
+  }
+  if (const auto* follow = std::get_if<Message::Follow>(&message.of)) {
+    followers_.Follow(from, *follow);
+  } else if (const auto* ended = std::get_if<Message::Ended>(&message.of)) {
+    followers_.Tell(*ended);
+  } else if (const auto* finished = std::get_if<Message::Finished>(&message.of)) {
+    launcher_.Finished(*finished);
+  } else if (const auto* decided = std::get_if<Message::Decided>(&message.of)) {
+    decided->asker.instance.empty() ? launcher_.Decided(*decided) : Refused(*decided);
+  }
+  return true;
+}
+
+// What was to be started is expected to be: nobody is told that it was.
+bool Arrivals::Answer(PartitionId to, const rows::Message::Asker& asker,
+                      const Result<Launched>& launched) {
+  if (!launched) return false;
+  const bool told = launched->outcome != OccurrenceOutcome::kStarted &&
+                    (asker.instance.empty() || launched->outcome != OccurrenceOutcome::kExists);
+  if (!told) return true;
+  /*mutant message-refusal-not-told*/ messages_.Send(
+      to, {rows::Message::Decided{asker, launched->outcome, launched->error,
+                                  launched->instance}}); /*end*/
+  return true;
+}
+
+void Arrivals::Refused(const rows::Message::Decided& decided) {
+  auto resident = changer_.Touch(decided.asker.ns, decided.asker.instance);
+  if (!resident) return;
+  changer_.Apply(**resident,
+                 [&](Scene& scene) { rules::StartRefused(scene, decided.error); });
+  residents_.MarkDirty(**resident);
+}
+
+}  // namespace dfsmr

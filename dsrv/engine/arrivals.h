@@ -1,0 +1,36 @@
+// What messages of other partitions mean: each goes to the part that it is for.
+#pragma once
+
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/followers.h"
+#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/messages.h"
+
+namespace dfsmr {
+
+class Arrivals {
+ public:
+  Arrivals(Residents& residents, Changer& changer, Followers& followers, Launcher& launcher,
+           Messages& messages)
+      : residents_(residents),
+        changer_(changer),
+        followers_(followers),
+        launcher_(launcher),
+        messages_(messages) {}
+
+  // Applies one, as Messages::Apply has it.
+  bool Take(PartitionId from, const rows::Message& message);
+
+ private:
+  // Tells who asked what has become of it. False: nothing yet, for want of room.
+  bool Answer(PartitionId to, const rows::Message::Asker& asker, const Result<Launched>& launched);
+  void Refused(const rows::Message::Decided& decided);
+
+  Residents& residents_;
+  Changer& changer_;
+  Followers& followers_;
+  Launcher& launcher_;
+  Messages& messages_;
+};
+
+}  // namespace dfsmr

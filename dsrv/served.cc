@@ -268,11 +268,11 @@ void Served::Start() {
       [this](SecretKeysPtr changed) { SetSecretKeys(*loop_, ring_, std::move(changed)); });
 }
 
-void Served::Drain() {
+void Served::Drain(bool moves) {
   gate_.Close();
   loop_->Post({.run =
-                   [this](Engine& engine) {
-                     engine.StopHandingOut();
+                   [this, moves](Engine& engine) {
+                     engine.StopHandingOut(moves);
                      loop_->HaltClock(Stopping());
                    },
                .drop = [] {},

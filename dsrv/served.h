@@ -85,8 +85,9 @@ class Served {
   // Where this is not home.
   Adopter& adopter() { return *adopter_; }
 
-  // Nothing new comes in, nothing more is handed out, and what waits is answered. Call it once.
-  void Drain();
+  // Nothing new comes in, nothing more is handed out, and what waits is answered. `moves`: another
+  // server goes on with it, and with what workers have in hand. Call it once.
+  void Drain(bool moves = false);
   // What was answered is durable, what was noted is on disk, and the threads have ended. No call is
   // under way any more. Call it once.
   void Stop();

@@ -91,7 +91,7 @@ class SharedServer {
   uint64_t fenced() const { return fenced_before_ + store_.use().fenced; }
   void Give(const Keeper::Gift& gift);
   void Stop(const std::vector<Partitions::Part>& parts,
-            std::chrono::steady_clock::time_point until);
+            std::chrono::steady_clock::time_point until, bool moves);
   std::vector<PartitionId> GiveAll(std::chrono::steady_clock::time_point until);
   void AwaitSuccessors(const std::vector<PartitionId>& given,
                        std::chrono::steady_clock::time_point until);
@@ -286,7 +286,7 @@ void SharedServer::Give(const Keeper::Gift& gift) {
     // So that calls are decided that have been let in: those that are let in later are refused.
     const auto now = std::chrono::steady_clock::now();
     front_->AwaitInside(now + kLetIn, {.of = partition});
-    Stop({part}, now + kHandOver);
+    Stop({part}, now + kHandOver, /*moves=*/front_->outside().partitions > 1);
   } else if (!leaving_) {
     return;  // it is still being opened
   }
@@ -298,8 +298,8 @@ void SharedServer::Give(const Keeper::Gift& gift) {
 }
 
 void SharedServer::Stop(const std::vector<Partitions::Part>& parts,
-                        std::chrono::steady_clock::time_point until) {
-  for (const auto& part : parts) part.served->Drain();
+                        std::chrono::steady_clock::time_point until, bool moves) {
+  for (const auto& part : parts) part.served->Drain(moves);
   const auto last = std::max(until, std::chrono::steady_clock::now() + kLastCommit);
   for (const auto& part : parts) {
     // Streams of workers go on with another server. What was asked once is to be answered.
@@ -368,7 +368,7 @@ void SharedServer::Leave(int signal) {
   web_->Drain();
   SetServing(*server_, false);
   const auto given = GiveAll(std::min(until, std::chrono::steady_clock::now() + kForOthers));
-  Stop(partitions_.All(), until);
+  Stop(partitions_.All(), until, /*moves=*/false);
   if (!given.empty()) {
     AwaitSuccessors(given, std::min(until, std::chrono::steady_clock::now() + seconds(3)));
   }

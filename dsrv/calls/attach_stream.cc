@@ -1,13 +1,6 @@
 #include "dsrv/calls/attach_stream.h"
 
-#include <algorithm>
 #include <utility>
-
-#include "dsrv/engine/survey.h"
-#include "dsrv/wire/agents.h"
-#include "dsrv/wire/checks.h"
-#include "dsrv/wire/replies.h"
-#include "fsm/base/limits.h"
 
 namespace dfsmr {
 namespace {
@@ -17,38 +10,13 @@ constexpr auto kSilence = std::chrono::seconds(15);
 
 }  // namespace
 
-Result<Ok> AttachStream::TakeRegister() {
-  if (registered_) {
-    if (!message_.has_register_()) return Ok{};
-    return Bad("'register' belongs in the first message of an Attach stream only");
-  }
-  if (!message_.has_register_() || !message_.work().has_open()) {
-    return Bad("the first message of an Attach stream must hold 'register' and 'work.open'");
-  }
-  v1::ReadyRequest* open = message_.mutable_work()->mutable_open();
-  if (!open->worker().empty() || !open->session().empty()) {
-    return Bad("'worker' and 'session' of work.open are the agent's: leave them empty, and say them "
-               "in 'register'");
-  }
-  auto row = ToAgent(message_.register_(), *open, context().peer());
-  if (!row) return row.error();
-  row_ = *std::move(row);
-  name_ = message_.register_().name();
-  registered_ = true;
-  open->set_worker(name_);
-  open->set_session(row_.session);
-  if (!open->has_begin_within()) open->mutable_begin_within()->set_seconds(30);
-  if (!open->has_keep_for()) open->mutable_keep_for()->set_seconds(10);
-  return Ok{};
-}
-
 void AttachStream::OnReadDone(bool ok) {
   if (ok) {
     {
       const Lock lock(mutex_);
       heard_ = Clock::now();
     }
-    auto taken = TakeRegister();
+    auto taken = attaching_.Register(message_, message_.mutable_work(), context().peer());
     if (!taken) return EndWith(taken.error());
     incoming_.Clear();
     incoming_.Swap(message_.mutable_work());
@@ -57,60 +25,24 @@ void AttachStream::OnReadDone(bool ok) {
 }
 
 Result<std::function<void(Engine&)>> AttachStream::TakeRest() {
-  if (message_.stops_size() > static_cast<int>(limits::kStops)) {
-    return TooLarge("stops", static_cast<size_t>(message_.stops_size()), limits::kStops);
-  }
-  struct Stop {
-    std::string instance;
-    ClaimRef claim;
-    bool ended;
-  };
-  std::vector<Stop> stops;
-  for (const v1::StopReport& stop : message_.stops()) {
-    if (stop.stage() != v1::StopReport::SIGNALLED && stop.stage() != v1::StopReport::ENDED) {
-      return Bad("the stage of a stop report must be SIGNALLED or ENDED, not " +
-                 std::to_string(stop.stage()));
-    }
-    stops.push_back({stop.instance(), ClaimRef::Read(stop.claim()),
-                     stop.stage() == v1::StopReport::ENDED});
-  }
-  const bool leave = message_.leave();
+  auto told = Attaching::Take(message_);
   message_.Clear();
-  return std::function<void(Engine&)>([this, stops = std::move(stops), leave](Engine& engine) {
-    Agents& agents = engine.agents();
-    agents.Heard(session());
-    for (const Stop& stop : stops) {
-      agents.Stopping(session(), stop.instance, stop.claim, stop.ended);
-    }
-    if (leave) agents.Leave(session());
-  });
+  if (!told) return told.error();
+  return std::function<void(Engine&)>(
+      [this, told = *std::move(told)](Engine& engine) { told(engine, session()); });
 }
 
 Result<SessionId> AttachStream::OpenIn(Engine& engine, const PollArgs& poll, int32_t capacity,
                                        SessionSink sink) {
-  AttachArgs args{poll.filter.ns, name_, row_, poll.filter, poll.terms};
-  args.terms.agent = name_;
-  args.row.slots = static_cast<uint32_t>(std::max(capacity, 1));
-  auto attached = engine.agents().Attach(std::move(args), std::move(sink));
-  if (!attached) return attached.error();
-  WorkerTerms terms = poll.terms;
-  terms.agent = name_;
-  engine.survey().workers().Opened(attached->stream, poll.filter, name_, capacity, terms);
-  engine.AfterCommit([self = shared_from_this(), this, attached = *attached] {
-    Welcome(attached);
-  });
-  return attached->stream;
+  return attaching_.Open(
+      engine, poll, capacity, std::move(sink),
+      [self = shared_from_this(), this](const Agents::Attached& attached) { Welcome(attached); });
 }
 
 void AttachStream::Welcome(const Agents::Attached& attached) {
   const Lock lock(mutex_);
-  v1::Welcome welcome;
-  ToProto(attached.agent, welcome.mutable_agent());
-  ToProto(attached.agent.row.connect_time, welcome.mutable_time());
-  for (const std::string& claim : attached.lost_claims) welcome.add_lost_claims(claim);
   drained_ = attached.agent.row.drained;
-  welcome.set_logs(backend().logs.keeps());
-  welcome_ = std::move(welcome);
+  welcome_ = ToWelcome(attached, backend());
   welcomed_ = true;
   exchange_.Touch();
   WriteOrFinish();
@@ -146,7 +78,7 @@ void AttachStream::Tick() {
   if (Clock::now() - heard_ > kSilence) {
     lock.Unlock();
     return EndWith({Code::kUnavailable, Reason::kPeerUnreachable,
-                    "nothing has come from agent '" + name_ + "' for 15 s"});
+                    "nothing has come from agent '" + attaching_.name() + "' for 15 s"});
   }
   exchange_.Touch();
   WriteOrFinish();

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "dfsmr/v1/agent.pb.h"
+#include "dsrv/calls/attaching.h"
 #include "dsrv/calls/work_stream.h"
 #include "dsrv/engine/agents.h"
 
@@ -35,17 +36,13 @@ class AttachStream final
   bool MayWrite() override REQUIRES(mutex_) { return welcomed_; }
   void Heeded(const SessionUpdate& update) override REQUIRES(mutex_);
 
-  // Fills in what `register` says in `work.open`. Any error ends the stream.
-  Result<Ok> TakeRegister();
   void Welcome(const Agents::Attached& attached);
   // Every few seconds: gives a sign of life, or ends a stream that has given none.
   void Tick();
   void Arm();
 
   v1::AgentMessage message_;
-  bool registered_ = false;
-  rows::AgentRow row_;
-  std::string name_;
+  Attaching attaching_;
 
   // Guarded by mutex_.
   bool welcomed_ = false;

@@ -8,6 +8,11 @@ namespace dfsmr {
 
 void PeerStream::OnReadDone(bool ok) {
   if (ok) {
+    if (part_.has_agent()) {
+      const std::string address = GrpcOrigin(context()).Peer();
+      auto taken = attaching_.Register(part_.agent(), part_.mutable_work(), address);
+      if (!taken) return EndWith(taken.error());
+    }
     incoming_.Clear();
     incoming_.Swap(part_.mutable_work());
   }
@@ -15,21 +20,54 @@ void PeerStream::OnReadDone(bool ok) {
 }
 
 Result<std::function<void(Engine&)>> PeerStream::TakeRest() {
-  const size_t allow = part_.allow();
-  const bool look = part_.look();
-  part_.Clear();
-  if (allow == 0 && !look) return std::function<void(Engine&)>();
-  return std::function<void(Engine&)>([this, allow, look](Engine& engine) {
-    if (look) engine.Allow(session(), 0);
-    if (allow > 0) engine.Allow(session(), allow);
+  auto part = std::make_shared<peer::WorkPart>();
+  part->Swap(&part_);
+  if (part->end() == peer::WorkPart::BROKEN) end_ = StreamEnd::kBroken;
+  if (part->end() == peer::WorkPart::HALF_CLOSED) end_ = StreamEnd::kHalfClosed;
+  auto told = part->has_agent() ? Attaching::Take(part->agent()) : Attaching::Told();
+  if (!told) return told.error();
+  const bool plain = part->allow() == 0 && !part->look() && part->held().empty() &&
+                     part->unsent().empty() && part->doubtful().empty() && !*told;
+  if (plain) return std::function<void(Engine&)>();
+  return std::function<void(Engine&)>([this, part = std::move(part),
+                                       told = *std::move(told)](Engine& engine) {
+    const std::string& ns = space();
+    engine.Undelivered(ToTasks(ns, part->unsent()), /*perhaps=*/false);
+    engine.Undelivered(ToTasks(ns, part->doubtful()), /*perhaps=*/true);
+    std::vector<HeldClaim> held;
+    for (const peer::Claim& one : part->held()) held.push_back({one.instance(), one.claim()});
+    engine.TakeUp(session(), held);
+    if (told) told(engine, session());
+    if (part->look()) engine.Allow(session(), 0);
+    if (part->allow() > 0) engine.Allow(session(), part->allow());
   });
 }
+
+StreamEnd PeerStream::EndOf(bool) const { return end_; }
 
 Result<SessionId> PeerStream::OpenIn(Engine& engine, const PollArgs& poll, int32_t capacity,
                                      SessionSink sink) {
   PollArgs on_credit = poll;
   on_credit.terms.on_credit = true;
-  return WorkStream::OpenIn(engine, on_credit, capacity, std::move(sink));
+  if (!attaching_.registered()) {
+    return WorkStream::OpenIn(engine, on_credit, capacity, std::move(sink));
+  }
+  {
+    const Lock lock(mutex_);
+    greets_ = true;
+  }
+  return attaching_.Open(
+      engine, on_credit, capacity, std::move(sink),
+      [self = shared_from_this(), this](const Agents::Attached& attached) { Welcome(attached); });
+}
+
+void PeerStream::Welcome(const Agents::Attached& attached) {
+  const Lock lock(mutex_);
+  *next_.mutable_order()->mutable_welcome() = ToWelcome(attached, backend());
+  next_.mutable_order()->set_drained(attached.agent.row.drained);
+  welcomed_ = true;
+  exchange_.Touch();
+  WriteOrFinish();
 }
 
 void PeerStream::Heeded(const SessionUpdate& update) {
@@ -38,9 +76,19 @@ void PeerStream::Heeded(const SessionUpdate& update) {
     next_.set_looked(true);
     for (const Agenda::Level& level : *update.levels) ToProto(level, next_.add_levels());
   }
-  if (update.in_hand) next_.set_in_hand(static_cast<uint32_t>(*update.in_hand));
+  for (const std::string& claim : update.over) next_.add_over(claim);
+  for (const HeldClaim& one : update.again) {
+    peer::Claim& again = *next_.add_again();
+    again.set_instance(one.instance);
+    again.set_claim(one.claim);
+  }
+  if (update.held && !update.end) {  // an evicted agent is not drained
+    next_.mutable_order()->set_drained(*update.held);
+    exchange_.Touch();
+  }
   next_.set_spare(next_.spare() + static_cast<uint32_t>(update.spare));
-  if (update.levels || update.in_hand || update.spare > 0) exchange_.Touch();
+  const bool claims = !update.over.empty() || !update.again.empty();
+  if (update.levels || claims || update.spare > 0) exchange_.Touch();
 }
 
 void PeerStream::WriteNext(const v1::WorkResponse& message) {

@@ -86,17 +86,23 @@ void ServePeek(Call& call, const v1::ReadyRequest& request, peer::PeekResponse* 
   std::make_shared<PeekCall>(call, *std::move(poll), reply)->Begin();
 }
 
-Result<GiveBackCommand> ParseGiveBack(const peer::GiveBackRequest& request, const Call&) {
-  GiveBackCommand command{.tasks = {}, .perhaps = request.perhaps()};
-  for (const auto& one : request.tasks()) {
+std::vector<Task> ToTasks(const std::string& ns,
+                          const google::protobuf::RepeatedPtrField<peer::Claim>& claims) {
+  std::vector<Task> tasks;
+  for (const peer::Claim& one : claims) {
     const auto claim = ClaimRef::Read(one.claim());
-    Task& task = command.tasks.emplace_back();
-    task.ns = request.namespace_().empty() ? "default" : request.namespace_();
+    Task& task = tasks.emplace_back();
+    task.ns = ns;
     task.instance = one.instance();
     task.visit = claim.visit;
     task.claim_id = claim.id;
   }
-  return command;
+  return tasks;
+}
+
+Result<GiveBackCommand> ParseGiveBack(const peer::GiveBackRequest& request, const Call&) {
+  const std::string& ns = request.namespace_();
+  return GiveBackCommand{ToTasks(ns.empty() ? "default" : ns, request.tasks()), request.perhaps()};
 }
 
 Result<Ok> RunGiveBack(Engine& engine, const Caller&, GiveBackCommand& command) {

@@ -13,8 +13,12 @@ namespace dfsmr {
 void ToProto(const Agenda::Level& level, peer::PeekResponse::Level* out);
 void ServePeek(Call& call, const v1::ReadyRequest& request, peer::PeekResponse* reply);
 
+// What names the claims.
+std::vector<Task> ToTasks(const std::string& ns,
+                          const google::protobuf::RepeatedPtrField<peer::Claim>& claims);
+
 struct GiveBackCommand {
-  std::vector<Task> tasks;  // what names the claims
+  std::vector<Task> tasks;
   bool perhaps = false;
 };
 Result<GiveBackCommand> ParseGiveBack(const peer::GiveBackRequest& request, const Call& call);

@@ -137,8 +137,8 @@ void WorkStream::ReadDone(bool ok) {
     }
     // The tasks in hand are given back, and then the stream ends. Those that a session keeps wait
     // for the end: only then it is known that the stream was half-closed and has not broken.
-    PostEnd([self = self_](Engine& engine) {
-      if (!self->keeps_) self->CloseSession(engine, false);
+    PostEnd([self = self_, how = EndOf(false)](Engine& engine) {
+      if (!self->keeps_ && how != StreamEnd::kUnknown) self->CloseSession(engine, how);
       engine.AfterCommit([self] {
         const Lock lock(self->mutex_);
         self->exchange_.End(grpc::Status::OK);
@@ -195,7 +195,7 @@ void WorkStream::Handle(Engine& engine, Message& message) {
   if (message.drain && session_id_ != 0) engine.DrainSession(session_id_);
 }
 
-void WorkStream::CloseSession(Engine& engine, bool half_closed) {
+void WorkStream::CloseSession(Engine& engine, StreamEnd how) {
   Outbox::Unsent unsent;
   {
     const Lock lock(mutex_);
@@ -204,7 +204,7 @@ void WorkStream::CloseSession(Engine& engine, bool half_closed) {
   engine.Undelivered(unsent.undelivered, /*perhaps=*/false);
   engine.Undelivered(unsent.doubtful, /*perhaps=*/true);
   session_ = Session::kClosed;
-  if (session_id_ != 0) engine.CloseSession(session_id_, half_closed);
+  if (session_id_ != 0) engine.CloseSession(session_id_, how);
 }
 
 // Writing ----------------------------------------------------------------------------------------
@@ -212,8 +212,11 @@ void WorkStream::CloseSession(Engine& engine, bool half_closed) {
 void WorkStream::Update(SessionUpdate update) {
   const std::optional<Error> end = std::move(update.end);
   if (update.drained) {  // whoever hears of the stream's end finds it closed
-    PostEnd([self = shared_from_this()](Engine& engine) { self->CloseSession(engine, false); });
+    PostEnd([self = shared_from_this()](Engine& engine) {
+      self->CloseSession(engine, StreamEnd::kBroken);
+    });
   }
+  const bool answers_first = update.answers_first;
   Lock lock(mutex_);
   Heeded(update);
   if (!exchange_.Add(std::move(update))) {
@@ -222,15 +225,18 @@ void WorkStream::Update(SessionUpdate update) {
     const bool done = exchange_.done();
     lock.Unlock();
     if (done) {
-      PostEnd([self = shared_from_this()](Engine& engine) { self->CloseSession(engine, false); });
+      PostEnd([self = shared_from_this()](Engine& engine) {
+        self->CloseSession(engine, self->EndOf(false));
+      });
     }
     return;
   }
   // Tasks that time out unread make room for others, which nobody would read, either.
   if (exchange_.tasks() > static_cast<size_t>(limits::kCapacity)) context_->TryCancel();
+  if (end && answers_first) exchange_.End(RefuseStream(backend_, context_, *end));
   WriteOrFinish();
   lock.Unlock();
-  if (end) EndWith(*end);
+  if (end && !answers_first) EndWith(*end);
 }
 
 void WorkStream::AnswerWith(v1::WorkResponse* answers, bool more) {
@@ -272,14 +278,14 @@ void WorkStream::Cancelled() {
 
 void WorkStream::Done() {
   std::shared_ptr<WorkStream> self;
-  bool half_closed = false;
+  auto how = StreamEnd::kBroken;
   {
     const Lock lock(mutex_);
     exchange_.Done();
-    half_closed = half_closed_ && !context_->IsCancelled();
+    how = EndOf(half_closed_ && !context_->IsCancelled());
     self.swap(self_);
   }
-  PostEnd([self, half_closed](Engine& engine) { self->CloseSession(engine, half_closed); });
+  PostEnd([self, how](Engine& engine) { self->CloseSession(engine, how); });
   if (entered_) backend_.gate.Leave();
 }
 

@@ -35,6 +35,11 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
   // Whether messages may be written yet.
   virtual bool MayWrite() REQUIRES(mutex_) { return true; }
   virtual void Heeded(const SessionUpdate&) REQUIRES(mutex_) {}
+  // How the stream of the worker ends; asked when nothing more is read, and again when the call is
+  // done. `half_closed`: as far as the call tells.
+  virtual StreamEnd EndOf(bool half_closed) const {
+    return half_closed ? StreamEnd::kHalfClosed : StreamEnd::kBroken;
+  }
 
   void ReadDone(bool ok);
   void WriteDone(bool ok);
@@ -44,6 +49,7 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
   // Writes what waits, or ends the stream, or neither when it is too early.
   void WriteOrFinish() REQUIRES(mutex_);
   SessionId session() const { return session_id_; }  // in the loop
+  const std::string& space() const { return ns_; }    // the stream's namespace, once it is open
   const grpc::CallbackServerContext& context() const { return *context_; }
   const Backend& backend() const { return backend_; }
 
@@ -81,7 +87,7 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
   // In the loop.
   void OpenSession(Engine& engine, const PollArgs& poll, int32_t capacity);
   void Handle(Engine& engine, Message& message);
-  void CloseSession(Engine& engine, bool half_closed);
+  void CloseSession(Engine& engine, StreamEnd how);
 
   Result<Ok> Post(std::function<void(Engine&)> run, size_t bytes);
   void PostEnd(std::function<void(Engine&)> run);

@@ -5,18 +5,29 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
+#include <optional>
 #include <string>
 
+#include "dfsmr/peer.pb.h"
 #include "storage/store.h"
 
 namespace dfsmr {
 
+class Front;
+
 grpc::ByteBuffer ToBuffer(const std::string& bytes);
 std::string ToBytes(const grpc::ByteBuffer& buffer);
 
-// Has `inner` say who asks in `outer`, as the front tells the services, and for which partition.
-void AskInner(const grpc::GenericCallbackServerContext& outer, PartitionId partition,
-              grpc::ClientContext* inner);
+// Has `inner` say who asks in `outer`, as the front tells the services, and for which partition;
+// nullopt: it is a call as a client makes it, for the front to split.
+void AskInner(const grpc::GenericCallbackServerContext& outer,
+              std::optional<PartitionId> partition, grpc::ClientContext* inner);
+// Has a partition take back tasks that did not reach their worker. Nobody waits for it.
+void AskGiveBack(Front& front, const grpc::GenericCallbackServerContext& outer,
+                 PartitionId partition, const peer::GiveBackRequest& request);
+// The same of tasks of all partitions. `perhaps`: they may have reached it.
+void AskGiveBack(Front& front, const grpc::GenericCallbackServerContext& outer,
+                 const google::protobuf::RepeatedPtrField<v1::Task>& tasks, bool perhaps);
 // Whether the call is for one partition already, as the front says that passed it on or asked it.
 bool IsInner(const grpc::GenericCallbackServerContext& context);
 

@@ -18,7 +18,6 @@ using std::chrono::milliseconds;
 
 constexpr const char* kReady = "/dfsmr.v1.RunnerService/Ready";
 constexpr const char* kPeek = "/dfsmr.peer.PeerService/Peek";
-constexpr const char* kGiveBack = "/dfsmr.peer.PeerService/GiveBack";
 // From one look to the next while partitions have no owner; else a look waits for what comes.
 constexpr milliseconds kAgain{200};
 // What is found may be gone when it is to be taken.
@@ -192,21 +191,9 @@ void Taking::LookAgain() {
 
 // The worker is gone. `perhaps`: it may have seen what was taken for it.
 void Taking::GiveBack(bool perhaps) {
-  auto round = std::make_shared<Round>();
-  for (const auto& [partition, taken] : taken_) {
-    if (taken.tasks().empty()) continue;
-    peer::GiveBackRequest request;
-    request.set_namespace_(asked_.namespace_());
-    request.set_perhaps(perhaps);
-    for (const v1::Task& task : taken.tasks()) {
-      auto& one = *request.add_tasks();
-      one.set_instance(task.instance());
-      one.set_claim(task.claim());
-    }
-    Ask(round, partition, kGiveBack, request.SerializeAsString(), kPatience,
-        [self = self_, round](size_t, const grpc::Status&) {});
+  for (const auto& [partition, taken] : std::exchange(taken_, {})) {
+    AskGiveBack(front_, *context_, taken.tasks(), perhaps);
   }
-  taken_.clear();
 }
 
 // The end ----------------------------------------------------------------------------------------

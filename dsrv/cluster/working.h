@@ -1,24 +1,20 @@
-// A Work stream for a store of several partitions: one stream on credit of each, asked through the
-// front, which share what the worker has room for. Reports go to the partition of their instance,
-// and their results come back in order. A stream that ends with its owner is opened anew; the
-// worker's own goes on.
+// A Work or Attach stream for a store of several partitions: one stream on credit of each, asked through the
+// front, which share what the worker has room for (sharing.h). A stream that ends because its
+// partition changes hands is opened anew; the worker's own goes on.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
-#include <deque>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "dfsmr/peer.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/cluster/front.h"
-#include "dsrv/cluster/in_order.h"
+#include "dsrv/cluster/sharing.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
@@ -30,64 +26,71 @@ class Working final : public grpc::ServerGenericBidiReactor,
   // Whether a call is such a one: it comes from a client, and there are several partitions.
   static bool Wants(const Front& front, const grpc::GenericCallbackServerContext& context);
 
-  Working(Front& front, grpc::GenericCallbackServerContext* context)
-      : front_(front), context_(context) {}
+  Working(Front& front, grpc::GenericCallbackServerContext* context);
   void Begin();
 
  private:
   class Part;  // the stream of one partition
   using PartPtr = std::shared_ptr<Part>;
+  using Time = Sharing::Time;
 
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
 
-  // The worker's messages.
+  // From the worker.
   void ReadOn() REQUIRES(mutex_);
-  void Take(v1::WorkRequest message) REQUIRES(mutex_);
-  void Open(const v1::ReadyRequest& open) REQUIRES(mutex_);
-  void Share(v1::WorkRequest message) REQUIRES(mutex_);
-  PartitionId PlaceOf(const std::string& ns, const std::string& instance) const REQUIRES(mutex_);
-  void OpenPart(PartitionId partition) REQUIRES(mutex_);
+  Result<Ok> Take() REQUIRES(mutex_);  // what was read
+  void OpenSome() REQUIRES(mutex_);
+  // Of an agent, every few seconds: gives a sign of life, or ends a stream that has given none.
+  void Tick();
 
-  // What comes from a part.
+  // The partitions' streams.
+  void Open(PartitionId partition) REQUIRES(mutex_);
+  void OpenLater(PartitionId partition) REQUIRES(mutex_);
   void TakeReply(const PartPtr& from, peer::WorkPartReply reply);
   void TakeEnd(const PartPtr& from, const grpc::Status& status);
-  void LosePart(Part& part) REQUIRES(mutex_);
+  void GoOn(const PartPtr& from, const grpc::Status& status) REQUIRES(mutex_);
 
-  // Shares out the room that is left.
-  size_t Room() const REQUIRES(mutex_);
-  void Deal() REQUIRES(mutex_);
-
+  // Tells everybody what there is to tell. Call it when anything has changed.
+  void TellAll() REQUIRES(mutex_);
+  void DealAt(Time time) REQUIRES(mutex_);
   void WriteOn() REQUIRES(mutex_);
-  void Fail(const grpc::Status& status, const Part* of) REQUIRES(mutex_);
-  void End(const grpc::Status& status) REQUIRES(mutex_);
-  void GiveBack(const v1::WorkResponse& unsent, bool perhaps) REQUIRES(mutex_);
+  // What the worker is told next; nullopt: nothing.
+  std::optional<std::string> NextMessage() REQUIRES(mutex_);
+
+  // How it ends.
+  void Refuse(const Error& error) REQUIRES(mutex_);
+  void Fail(const grpc::Status& status, const Part& of) REQUIRES(mutex_);
+  // `of`: as the partitions are told; GOES_ON: nothing, and what the worker has it keeps.
+  void End(const grpc::Status& status, peer::WorkPart::End of) REQUIRES(mutex_);
+  void GiveBack(PartitionId partition, const peer::WorkPart& last) REQUIRES(mutex_);
 
   Front& front_;
   grpc::GenericCallbackServerContext* const context_;
+  const bool of_agent_;
   grpc::ByteBuffer in_;
   grpc::ByteBuffer out_;
 
   Mutex mutex_;
   std::shared_ptr<Working> self_ GUARDED(mutex_);
-  std::optional<v1::ReadyRequest> open_ GUARDED(mutex_);
-  size_t most_ GUARDED(mutex_) = 1;              // tasks in hand
-  std::vector<PartPtr> parts_ GUARDED(mutex_);   // by partition; null: it is being opened anew
-  std::vector<std::set<std::string>> given_ GUARDED(mutex_);  // claims of tasks, by partition
-  InOrder<v1::TransitionResult> results_ GUARDED(mutex_);
-  InOrder<v1::ExtendResponse::Item> extended_ GUARDED(mutex_);
-  v1::WorkResponse next_ GUARDED(mutex_);     // to be written, without results and extended
-  v1::WorkResponse writing_ GUARDED(mutex_);  // is being written
-  bool busy_ GUARDED(mutex_) = false;         // a message is being written
+  Sharing sharing_ GUARDED(mutex_);
+  // By partition; null: it is not open yet or for a moment, or has ended.
+  std::vector<PartPtr> parts_ GUARDED(mutex_);
+  bool opened_ GUARDED(mutex_) = false;  // all
+  size_t left_ GUARDED(mutex_) = 0;             // partitions whose stream has not ended well
+  std::optional<Time> deals_at_ GUARDED(mutex_);
+  v1::WorkResponse writing_ GUARDED(mutex_);
+  bool busy_ GUARDED(mutex_) = false;  // a message is being written
   bool reading_ GUARDED(mutex_) = false;
-  bool read_all_ GUARDED(mutex_) = false;  // the worker has half-closed
-  bool drains_ GUARDED(mutex_) = false;
-  bool full_ GUARDED(mutex_) = false;  // there was no room when levels were told last
-  size_t open_parts_ GUARDED(mutex_) = 0;  // that have not ended well
+  bool read_all_ GUARDED(mutex_) = false;
+  Time heard_ GUARDED(mutex_);          // a message of the worker
+  bool touched_ GUARDED(mutex_) = false;  // an agent is to be told something
+  bool gone_ GUARDED(mutex_) = false;     // the worker is: it is told nothing more
   std::optional<grpc::Status> end_ GUARDED(mutex_);
   bool finished_ GUARDED(mutex_) = false;
+  bool done_ GUARDED(mutex_) = false;  // gRPC is, with the call: `context_` is gone
 };
 
 }  // namespace dfsmr

@@ -16,6 +16,12 @@ Error NoSuchAgent(const std::string& name) {
           "no agent " + Quoted(name) + " is connected or was lately; 'dcli agents' lists them"};
 }
 
+Error Exists(const std::string& name, const std::string& address) {
+  return {Code::kAlreadyExists, Reason::kAgentExists,
+          "an agent " + Quoted(name) + " is connected already, from " + address +
+              "; choose another name, or stop that one"};
+}
+
 bool HasAll(const std::vector<std::string>& has, const std::vector<std::string>& wanted) {
   return std::ranges::all_of(
       wanted, [&](const std::string& word) { return std::ranges::find(has, word) != has.end(); });
@@ -36,26 +42,35 @@ Result<Ok> Agents::Recover() {
                           });
 }
 
-Result<Agents::Attached> Agents::Attach(AttachArgs args, SessionSink sink) {
-  const Name name{args.ns, args.name};
-  auto at = agents_.find(name);
-  if (at == agents_.end() && agents_.size() >= limits::kAgents) {
+Result<Ok> Agents::MayAttach(const AttachArgs& args) const {
+  const auto at = agents_.find({args.ns, args.name});
+  if (at == agents_.end()) {
+    if (agents_.size() < limits::kAgents) return Ok{};
     return Error{Code::kResourceExhausted, Reason::kOverloaded,
                  "the server knows " + std::to_string(limits::kAgents) + " agents already"};
   }
+  const std::string& session = args.row.session;
+  if (/*mutant evicted-comes-back*/ at->second.row.evicted == session /*end*/) {
+    return Error{
+        Code::kFailedPrecondition, Reason::kAgentEvicted,
+        "agent " + Quoted(args.name) + " was evicted by an operator; start it anew to come back"};
+  }
+  if (/*mutant two-of-a-name*/ at->second.stream != 0 &&
+      at->second.row.session != session /*end*/) {
+    return Exists(args.name, at->second.row.address);
+  }
+  return Ok{};
+}
+
+Result<Agents::Attached> Agents::Attach(AttachArgs args, SessionSink sink) {
+  const Name name{args.ns, args.name};
   const std::string session = args.row.session;
-  if (at != agents_.end()) {
-    if (/*mutant evicted-comes-back*/ at->second.row.evicted == session /*end*/) {
-      return Error{
-          Code::kFailedPrecondition, Reason::kAgentEvicted,
-          "agent " + Quoted(args.name) + " was evicted by an operator; start it anew to come back"};
-    }
-    if (/*mutant two-of-a-name*/ at->second.stream != 0 &&
-        at->second.row.session != session /*end*/) {
-      return Error{Code::kAlreadyExists, Reason::kAgentExists,
-                   "an agent " + Quoted(args.name) + " is connected already, from " +
-                       at->second.row.address + "; choose another name, or stop that one"};
-    }
+  if (options_.AtHome()) {
+    if (auto may = MayAttach(args); !may) return may.error();
+  } else if (const auto at = agents_.find(name); at != agents_.end() && at->second.stream != 0 &&
+                                                 at->second.row.session != session) {
+    // Home has seen the end of it.
+    desk_.BreakSession(at->second.stream, Exists(args.name, args.row.address));
   }
   auto stream = desk_.OpenSession(args.filter, args.name, static_cast<int32_t>(args.row.slots),
                                   std::move(sink), args.terms);
@@ -303,6 +318,7 @@ void Agents::Forget(const std::string& ns) {
 }
 
 void Agents::Tell(const Name& name, ChangeKind kind, std::string note) {
+  if (!options_.AtHome()) return;
   Event event;
   event.kind = kind;
   event.time = turn_.now();

@@ -1,4 +1,6 @@
-// Agents: workers that the server knows by name. One process of a name is connected at a time.
+// Agents: workers that the server knows by name. One process of a name is connected at a time. Where
+// there are several partitions an agent has a stream with each: home decides who it is, and tells of
+// it; the others count what it does there.
 #pragma once
 
 #include <map>
@@ -84,6 +86,7 @@ class Agents : public Part {
     bool dirty = false;  // its counters are not on disk
   };
 
+  Result<Ok> MayAttach(const AttachArgs& args) const;
   Result<Agent*> Find(const std::string& ns, const std::string& name);
   Agent* OfStream(SessionId stream, const Name** name);
   AgentView ViewOf(const Name& name, const Agent& agent) const;

@@ -156,6 +156,12 @@ void Claims::Return(const std::string& ns, const std::string& id, uint64_t visit
   });
 }
 
+void Claims::Leave(const std::string& ns, const std::string& id, uint64_t visit, ClaimId which) {
+  const auto [resident, token, claim] = Find(ns, id, visit, which);
+  const bool kept = claim && claim->operation && claim->operation->keep_for > Duration();
+  if (kept) Lose(*resident, visit, *claim, /*for_good=*/false);
+}
+
 void Claims::LoseForGood(const std::string& ns, const std::string& id, uint64_t visit,
                          ClaimId which) {
   const auto [resident, token, claim] = Find(ns, id, visit, which);

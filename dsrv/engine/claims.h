@@ -39,6 +39,9 @@ class Claims : public Part {
   void Abandon(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
   // The same of a stream that its worker has half-closed: no session keeps the claim.
   void Return(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
+  // The server that the worker's stream was with is gone: it may report through another, so only
+  // what its session keeps is as if the stream had ended.
+  void Leave(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
   // The session of a claim does not come back.
   void LoseForGood(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
   bool IsLive(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim) {

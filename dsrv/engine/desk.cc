@@ -178,7 +178,7 @@ void Desk::DrainSession(SessionId session) {
   Tell(session, [](SessionUpdate& update) { update.drained = true; });
 }
 
-void Desk::CloseSession(SessionId session, bool half_closed) {
+void Desk::CloseSession(SessionId session, StreamEnd how) {
   Stream* stream = StreamOf(session);
   if (!stream) return;
   const auto in_hand = std::move(stream->in_hand);
@@ -187,11 +187,19 @@ void Desk::CloseSession(SessionId session, bool half_closed) {
   agenda_.RemoveWaiter(session);
   sessions_.Close(session);
   waiters_.erase(session);
+  // What it has in hand goes with the partition.
+  if (how == StreamEnd::kUnknown && handouts_.stopped()) return;
   for (const auto& [claim, held] : in_hand) {
-    if (half_closed) {
-      claims_.Return(ns, held.instance, held.visit, claim);
-    } else {
-      claims_.Abandon(ns, held.instance, held.visit, claim);
+    switch (how) {
+      case StreamEnd::kBroken:
+        claims_.Abandon(ns, held.instance, held.visit, claim);
+        break;
+      case StreamEnd::kHalfClosed:
+        claims_.Return(ns, held.instance, held.visit, claim);
+        break;
+      case StreamEnd::kUnknown:
+        claims_.Leave(ns, held.instance, held.visit, claim);
+        break;
     }
   }
 }
@@ -238,6 +246,30 @@ void Desk::TellLevels(SessionId session) {
        /*durable=*/true);
 }
 
+void Desk::TakeUp(SessionId session, const std::vector<HeldClaim>& held) {
+  const Stream* stream = StreamOf(session);
+  if (!stream || !stream->credit) return;
+  const std::string ns = waiters_.at(session).filter.ns;
+  for (const HeldClaim& one : held) TakeUp(session, ns, one);
+}
+
+void Desk::TakeUp(SessionId session, const std::string& ns, const HeldClaim& held) {
+  ExtendArgs args{.session = session, .takes_up = true};
+  sessions_.Complete(ns, &args);
+  const Extended taken =
+      claims_.Extend(ns, held.instance, ClaimRef::Read(held.claim), std::nullopt, std::move(args));
+  if (!taken.error && !taken.cancel_requested) return;
+  Tell(session, [&](SessionUpdate& update) {
+    update.cancelled.push_back(held.claim);
+    if (taken.kill_requested) update.killed.push_back(held.claim);
+    if (taken.error) {
+      update.over.push_back(held.claim);
+    } else {
+      update.finishable.push_back(held.claim);
+    }
+  });
+}
+
 void Desk::Order(SessionId session, SessionUpdate orders) {
   if (!StreamOf(session)) return;
   Tell(session, [&](SessionUpdate& update) {
@@ -263,12 +295,19 @@ std::map<ClaimId, Desk::InHand> Desk::InHandOf(SessionId session) const {
   return stream ? stream->in_hand : std::map<ClaimId, InHand>();
 }
 
-void Desk::StopHandingOut() {
+void Desk::StopHandingOut(bool moves) {
   handouts_.Stop();
   std::vector<WaiterId> all;
   for (const auto& [id, waiter] : waiters_) all.push_back(id);
   for (WaiterId id : all) {
-    if (StreamOf(id)) {
+    const Stream* stream = StreamOf(id);
+    if (stream && stream->credit && moves) {
+      Tell(id, [](SessionUpdate& update) {
+        update.end = Error{Code::kUnavailable, Reason::kNone,
+                           "the partition is given to another server"};
+        update.answers_first = true;
+      });
+    } else if (stream) {
       DrainSession(id);
     } else {
       AnswerPoll(id, {}, /*durable=*/true);
@@ -291,11 +330,6 @@ void Desk::TellSessions() {
     const size_t spare = stream ? std::exchange(*stream->credit, 0) : 0;
     if (spare == 0) continue;
     Tell(session, [spare](SessionUpdate& update) { update.spare += spare; }, /*durable=*/true);
-  }
-  for (const SessionId session : std::exchange(changed_, {})) {
-    const Stream* stream = StreamOf(session);
-    if (!stream) continue;
-    Tell(session, [stream](SessionUpdate& update) { update.in_hand = stream->in_hand.size(); });
   }
   for (auto& [session, answers] : answers_) {
     const bool open = waiters_.contains(session);  // else no two need be of one stream
@@ -348,7 +382,6 @@ void Desk::ServeOne(WaiterId id, const Filter& filter) {
   auto tasks = handouts_.Take(filter, {waiter.worker, id, waiter.terms}, most, &durable);
   if (tasks.empty()) return;
   if (stream->credit) *stream->credit -= tasks.size();
-  if (stream->credit) changed_.insert(id);
   for (const Task& task : tasks) stream->in_hand[task.claim_id] = {task.instance, task.visit};
   if (CapacityOf(waiter) == 0) agenda_.RemoveWaiter(id);
   Tell(
@@ -369,6 +402,15 @@ void Desk::Absorb(const Change& change) {
       NoteRefusal(change, *token, *now);
     }
     if (claim.Has(&Claim::Live) && now->session != 0) HoldInHand(instance, visit, *now);
+    // It is another stream's from now on: it does not end with the former one.
+    Stream* const former = before && now && before->session != now->session
+                               ? StreamOf(before->session)
+                               : nullptr;
+    if (former && former->in_hand.erase(before->id) > 0 && former->credit) {
+      Tell(before->session, [&](SessionUpdate& update) {
+        update.over.push_back(rules::ClaimText(instance, visit, before->id));
+      });
+    }
   }
   if (instance.Stopped() || !change.Cancelled()) return;
   for (const Token& token : instance.tokens) {
@@ -420,7 +462,11 @@ void Desk::Free(const Change& change, uint64_t visit, const Claim& claim) {
   const Waiter& waiter = waiters_.at(claim.session);
   const bool asked = Asks(waiter);
   stream->in_hand.erase(claim.id);
-  if (stream->credit) changed_.insert(claim.session);
+  if (stream->credit) {
+    Tell(claim.session, [&](SessionUpdate& update) {
+      update.over.push_back(rules::ClaimText(change.instance(), visit, claim.id));
+    });
+  }
   /*mutant planted-17*/ if (!asked && Asks(waiter))
     agenda_.AddWaiter(claim.session, waiter.filter, waiter.worker); /*end*/
   const bool drained = stream->draining && stream->in_hand.empty();
@@ -440,7 +486,11 @@ void Desk::HoldInHand(const Instance& instance, uint64_t visit, const Claim& cla
   Stream* stream = StreamOf(claim.session);
   if (!stream || stream->in_hand.contains(claim.id)) return;
   /*mutant revived-not-in-hand*/ stream->in_hand[claim.id] = {instance.id, visit}; /*end*/
-  if (stream->credit) changed_.insert(claim.session);
+  if (stream->credit) {
+    Tell(claim.session, [&](SessionUpdate& update) {
+      update.again.push_back({instance.id, rules::ClaimText(instance, visit, claim.id)});
+    });
+  }
   if (CapacityOf(waiters_.at(claim.session)) == 0) agenda_.RemoveWaiter(claim.session);
 }
 

@@ -33,10 +33,13 @@ class Desk : public Part {
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
                                 SessionSink sink, WorkerTerms terms);
   void DrainSession(SessionId session);
-  void CloseSession(SessionId session, bool half_closed);
+  void CloseSession(SessionId session, StreamEnd how);
   // Of a session on credit: it may be handed so many tasks in this pass, and is told how many of
   // them it was not. Of none it is told what there is, also when that is nothing.
   void Allow(SessionId session, size_t tasks);
+  // Of a session on credit whose worker had these in hand when their partition changed hands, or
+  // the way to it broke: they are the session's from now on. Of those that are over it is told.
+  void TakeUp(SessionId session, const std::vector<HeldClaim>& held);
   // Has the stream of a session end with an error; its driver then closes the session.
   void BreakSession(SessionId session, Error why);
   // Hands the stream nothing more, or hands out again.
@@ -54,7 +57,7 @@ class Desk : public Part {
   std::vector<RefusedWork> RefusedBy(SessionId session) const;
   // What the stream has in hand; nothing when it has ended.
   std::map<ClaimId, InHand> InHandOf(SessionId session) const;
-  void StopHandingOut();
+  void StopHandingOut(bool moves);
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);
 
   // Answers the polls that have waited long enough, in real time; so many at a time.
@@ -127,6 +130,7 @@ class Desk : public Part {
   // Whether it waits for work, or to be told of it.
   static bool Asks(const Waiter& waiter);
   void TellLevels(SessionId session);
+  void TakeUp(SessionId session, const std::string& ns, const HeldClaim& held);
   std::optional<Error> Crowded(std::string_view what) const;
   WaiterId Park(WaiterId id, Waiter waiter);
   void Count(const Waiter& stream, ptrdiff_t by);
@@ -163,7 +167,6 @@ class Desk : public Part {
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> updates_wait_;  // whose updates wait for the commit
   std::vector<SessionId> allowed_;    // in this pass
-  std::set<SessionId> changed_;       // on credit: what they have in hand, in this pass
 };
 
 }  // namespace dfsmr

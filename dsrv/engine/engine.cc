@@ -572,15 +572,21 @@ Result<SessionId> Engine::OpenSession(Filter filter, std::string worker, int32_t
 
 void Engine::Allow(SessionId session, size_t tasks) { parts_->desk.Allow(session, tasks); }
 
-void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }
-
-void Engine::CloseSession(SessionId session, bool half_closed) {
-  parts_->desk.CloseSession(session, half_closed);
-  parts_->workers.Closed(session);
-  parts_->agents.Ended(session, half_closed);
+void Engine::TakeUp(SessionId session, const std::vector<HeldClaim>& held) {
+  parts_->desk.TakeUp(session, held);
 }
 
-void Engine::StopHandingOut() { parts_->desk.StopHandingOut(); }
+void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }
+
+void Engine::CloseSession(SessionId session, StreamEnd how) {
+  parts_->desk.CloseSession(session, how);
+  parts_->workers.Closed(session);
+  // Agents go on with another server.
+  if (how == StreamEnd::kUnknown && parts_->handouts.stopped()) return;
+  parts_->agents.Ended(session, how == StreamEnd::kHalfClosed);
+}
+
+void Engine::StopHandingOut(bool moves) { parts_->desk.StopHandingOut(moves); }
 
 Result<std::vector<Defined>> DefineAtOnce(Engine& engine, const std::string& ns,
                                           Sources sources, bool validate_only,

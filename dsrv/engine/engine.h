@@ -217,15 +217,17 @@ class Engine {
   Result<SessionId> OpenSession(Filter filter, std::string worker, int32_t capacity,
                                 SessionSink sink, WorkerTerms terms = {});
   void DrainSession(SessionId session);
-  // Of a session on credit: as Desk::Allow.
+  // Of a session on credit: as Desk's.
   void Allow(SessionId session, size_t tasks);
+  void TakeUp(SessionId session, const std::vector<HeldClaim>& held);
   // Gives the session's claims back, except on nodes that run at most once, and those that its
   // worker's terms keep for it: those go back only when the worker has half-closed its stream.
-  void CloseSession(SessionId session, bool half_closed = false);
+  void CloseSession(SessionId session, StreamEnd how = StreamEnd::kBroken);
   // Before a stop: puts everything that is only in memory into this turn's batch.
   void Flush();
-  // Stops handing out work: answers polls without tasks, and drains sessions.
-  void StopHandingOut();
+  // Stops handing out work: answers polls without tasks, and drains sessions. `moves`: to another
+  // server; then those on credit end at once, and what they have in hand goes with the partition.
+  void StopHandingOut(bool moves = false);
 
   // The store's first error, after which it cannot be trusted and the process must stop.
   const std::optional<Error>& broken() const;

@@ -230,6 +230,12 @@ struct Extended {
   std::optional<Error> error;
 };
 
+// A claim that a stream has in hand.
+struct HeldClaim {
+  std::string instance;
+  std::string claim;
+};
+
 // What a Work stream is told. The engine passes it on after the commit that makes it true.
 struct SessionUpdate {
   std::vector<Task> tasks;
@@ -240,9 +246,19 @@ struct SessionUpdate {
   // On credit: what there is, where nothing is allowed; absent: nothing new is to be said.
   std::optional<std::vector<Agenda::Level>> levels = {};
   size_t spare = 0;  // on credit: so much of what was allowed was not used, and counts no more
-  std::optional<size_t> in_hand = {};  // on credit: so many tasks, when that has changed
+  std::vector<std::string> over = {};  // on credit: claims in hand no more, whoever ended them
+  std::vector<HeldClaim> again = {};   // on credit: and those that are in hand again
   std::optional<bool> held = {};  // from now on: nothing is handed out to it; of an agent
   std::optional<Error> end;       // the stream is to end with it
+  bool answers_first = false;     // with `end`: what was read is answered before it
+};
+
+// How the stream of a worker ends.
+enum class StreamEnd {
+  kBroken,      // its worker is gone
+  kHalfClosed,  // its worker has said so
+  kUnknown,     // on credit: the server that it was connected to is gone, or this one gives its
+                // partition away. The worker may live, and report through another
 };
 using SessionSink = std::function<void(SessionUpdate)>;
 using SessionId = WaiterId;
@@ -278,6 +294,7 @@ struct EngineOptions {
   uint16_t partitions = 1;  // of the store
   // The partition that has the rows of what belongs to all; nullopt: this one.
   std::optional<PartitionId> home = {};
+  bool AtHome() const { return !home || *home == partition; }
   Duration retention = std::chrono::hours(24 * 7);
   Duration lazy = std::chrono::milliseconds(300);  // a claim is written after at most this long
   Duration stats_every = std::chrono::seconds(5);

@@ -371,9 +371,8 @@ void Revive(Claim& claim, Timestamp deadline, const ExtendArgs& args) {
     claim.timed_out = false;
     claim.deadline = deadline;
   }
-  if (args.session != 0 && claim.operation && !claim.operation->session.empty()) {
-    claim.session = args.session;
-  }
+  const bool kept = claim.operation && !claim.operation->session.empty();
+  if (args.session != 0 && (kept || args.takes_up)) claim.session = args.session;
   if (claim.operation) claim.operation->lost = claim.operation->abandoned = false;
 }
 

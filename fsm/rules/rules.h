@@ -122,6 +122,7 @@ struct ExtendArgs {
   std::string checkpoint;      // JSON object; empty: as it was
   std::string note;            // empty: as it was
   uint64_t session = 0;        // the stream that it came on; 0: none
+  bool takes_up = false;       // the claim is that stream's from now on
   Boxed<Operation> operation;  // of a claim that a crash has lost: what its worker's session says
 };
 

@@ -309,7 +309,9 @@ def place_of(data, flags):
     if not in_postgres or any(str(flag).startswith(OF_A_DIRECTORY) for flag in flags):
         return ["--data", str(data)]
     schema = _schemas.setdefault(str(data), f"e2e{len(_schemas) + 1}")
-    return ["--store", shared_postgres().url(), "--store-schema", schema]
+    partitions = os.environ.get("DFSMR_PARTITIONS")
+    return ["--store", shared_postgres().url(), "--store-schema", schema,
+            *(("--partitions", partitions) if partitions else ())]
 
 
 class Server:
@@ -874,12 +876,12 @@ class WorkStream(Stream):
     def send(self, **fields):
         self.requests.put(v1.WorkRequest(**fields))
 
-    def report(self, *tasks, transition="ok", **more):
+    def report(self, *tasks, transition="ok", within=SOON, **more):
         """Reports tasks, and waits for the answers to these."""
         before = len(self.results)
         self.send(transitions=[self.space.report_request(task, transition, **more)
                                for task in tasks])
-        return self.await_results(before + len(tasks))[before:]
+        return self.await_results(before + len(tasks), within)[before:]
 
     def await_tasks(self, count, within=SOON):
         self.wait(lambda: len(self.tasks) >= count or self.ended, within)

@@ -167,5 +167,17 @@ TEST_CASE("a poll has no stream that its session could lose") {
   CHECK(world.Report(tasks.front(), "ok"));
 }
 
+TEST_CASE("another partition than home takes whom home has let in, and tells of nobody") {
+  EngineOptions options;
+  options.partition = 1;
+  options.partitions = 2;
+  options.home = 0;
+  World world(options);
+  Process first(world, "s1");
+  Process second(world, "s2");  // home has seen the end of the first
+  CHECK(world.engine().agents().Get("ns", "h")->row.session == "s2");
+  CHECK(world.engine().last_seq() == 0);
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -32,6 +32,9 @@ struct Stream {
         drained += update.drained;
         spare += update.spare;
         if (update.levels) looks.push_back(*std::move(update.levels));
+        for (std::string& claim : update.over) over.push_back(std::move(claim));
+        for (HeldClaim& one : update.again) again.push_back(std::move(one.claim));
+        if (update.end) end = std::move(update.end);
       }, terms);
     });
     REQUIRE(opened);
@@ -48,6 +51,9 @@ struct Stream {
   // On credit.
   std::vector<std::vector<Agenda::Level>> looks;
   size_t spare = 0;
+  std::vector<std::string> over;
+  std::vector<std::string> again;
+  std::optional<Error> end;
 };
 
 void StartEach(World& world, int count, const std::string& machine = "m") {
@@ -367,6 +373,86 @@ TEST_CASE("a stream on credit that drains is told of nothing more") {
   Allow(world, stream, 1);
   CHECK(stream.tasks.empty());
   CHECK(stream.spare == 1);
+}
+
+void TakeUp(World& world, const Stream& stream, const std::vector<Task>& tasks) {
+  std::vector<HeldClaim> held;
+  for (const Task& task : tasks) held.push_back({task.instance, task.claim});
+  world.Do([&](Engine& e) { return e.TakeUp(stream.id, held), 0; });
+}
+
+TEST_CASE("a stream on credit is told of every claim that is over, whoever ended it") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 2, {.on_credit = true});
+  StartEach(world, 2);
+  Allow(world, stream, 2);
+  REQUIRE(stream.tasks.size() == 2);
+  REQUIRE(world.Report(stream.tasks[0], "ok"));
+  CHECK(stream.over == std::vector<std::string>{stream.tasks[0].claim});
+  CHECK(stream.cancelled.empty());
+  world.Elapse(std::chrono::seconds(11));  // the other one times out
+  CHECK(stream.over.back() == stream.tasks[1].claim);
+  CHECK(stream.cancelled.back() == stream.tasks[1].claim);
+  const auto late = ClaimRef::Read(stream.tasks[1].claim);
+  world.Do([&](Engine& e) { return e.Extend("ns", stream.tasks[1].instance, late, {}, {}), 0; });
+  CHECK(stream.again == std::vector<std::string>{stream.tasks[1].claim});
+}
+
+TEST_CASE("what a worker holds stays its when its front is gone, and its next stream takes it up") {
+  World world;
+  world.Define(kMachine);
+  Stream former(world, 2, {.on_credit = true});
+  StartEach(world, 2);
+  Allow(world, former, 2);
+  REQUIRE(former.tasks.size() == 2);
+  world.Do([&](Engine& e) { return e.CloseSession(former.id, StreamEnd::kUnknown), 0; });
+  Stream other(world, 2);
+  CHECK(other.tasks.empty());
+  REQUIRE(world.Report(former.tasks[0], "ok"));
+  Stream next(world, 2, {.on_credit = true});
+  TakeUp(world, next, former.tasks);
+  CHECK(next.again == std::vector<std::string>{former.tasks[1].claim});
+  CHECK(next.over == std::vector<std::string>{former.tasks[0].claim});
+  CHECK(next.cancelled == next.over);
+  world.Do([&](Engine& e) {
+    return e.Cancel("ns", former.tasks[1].instance, CancelMode::kCancel).has_value();
+  });
+  CHECK(next.cancelled.back() == former.tasks[1].claim);
+  // Its worker is gone for certain.
+  world.Do([&](Engine& e) { return e.CloseSession(next.id, StreamEnd::kBroken), 0; });
+}
+
+TEST_CASE("a claim that another stream has taken up does not end with the former one") {
+  World world;
+  world.Define(kMachine);
+  Stream former(world, 1, {.on_credit = true});
+  StartEach(world, 1);
+  Allow(world, former, 1);
+  REQUIRE(former.tasks.size() == 1);
+  Stream next(world, 1, {.on_credit = true});
+  TakeUp(world, next, former.tasks);
+  CHECK(former.over == std::vector<std::string>{former.tasks[0].claim});
+  world.Do([&](Engine& e) { return e.CloseSession(former.id, StreamEnd::kBroken), 0; });
+  CHECK(next.over.empty());
+  REQUIRE(world.Report(former.tasks[0], "ok"));
+  CHECK(next.over.size() == 1);
+}
+
+TEST_CASE("a partition that moves ends its streams on credit, and their claims go with it") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 2, {.on_credit = true});
+  Stream plain(world, 1);
+  StartEach(world, 2);
+  Allow(world, stream, 1);
+  REQUIRE(stream.tasks.size() == 1);
+  world.Do([](Engine& e) { return e.StopHandingOut(/*moves=*/true), 0; });
+  REQUIRE(stream.end);
+  CHECK(stream.end->code == Code::kUnavailable);
+  CHECK_FALSE(plain.end);
+  world.Do([&](Engine& e) { return e.CloseSession(stream.id, StreamEnd::kUnknown), 0; });
+  CHECK(world.Report(stream.tasks[0], "ok"));
 }
 
 }  // namespace

@@ -1,0 +1,156 @@
+"""Agents of a store of several partitions, attached through any of its servers."""
+import grpc
+import pytest
+
+from cluster_servers import persist
+from stubs import agent as ag
+from stubs import v1
+from support import Refusal, eventually
+from test_agents import SOURCE, Agent, Calls
+from test_partitions import PARTITIONS, parted  # noqa: F401: a fixture
+
+MANY = 4 * PARTITIONS
+
+
+@pytest.fixture
+def spaces(parted):  # noqa: F811
+    """The same namespace through two servers, with instances in all partitions."""
+    made = [one.space("default") for one in parted(2)]
+    made[0].define(SOURCE)
+    for number in range(MANY):
+        made[0].start("job", f"job-{number}")
+    return made
+
+
+def tasks_of(agent, count):
+    return [agent.task() for _ in range(count)]
+
+
+def changes_of(space, kind):
+    request = v1.ChangesRequest(after="0", kinds=[v1.Change.Kind.Value(kind)])
+    return [change for message in space.runner.Changes(request, timeout=10.0)
+            for change in message.changes]
+
+
+def test_an_agent_has_the_work_of_all_partitions_and_is_listed_once(spaces):
+    agent = Agent(spaces[1], "h1", slots=MANY)
+    assert agent.welcome().agent.name == "h1"
+    tasks = tasks_of(agent, MANY)
+    assert {task.instance for task in tasks} == {f"job-{number}" for number in range(MANY)}
+    calls = Calls(spaces[0])
+    assert calls.list() == ["h1"]
+    seen = calls.get("h1")
+    assert (seen.in_hand, len(seen.operations)) == (MANY, MANY)
+    assert seen.state == ag.Agent.ACTIVE
+    for task in tasks:
+        agent.begin(task)
+        assert agent.report(task).HasField("accepted")
+    eventually(lambda: calls.get("h1").done == MANY)
+    assert [change.client for change in changes_of(spaces[0], "AGENT_CONNECTED")] == ["h1"]
+    agent.cancel()
+    eventually(lambda: calls.state("h1") == "LOST")
+
+
+def test_orders_reach_the_agent_whatever_its_server(spaces):
+    agent = Agent(spaces[1], "h1", slots=MANY)
+    tasks = tasks_of(agent, MANY)
+    for task in tasks:
+        agent.begin(task)
+    for task in tasks:
+        spaces[0].cancel(task.instance, "KILL")
+    for task in tasks:
+        agent.await_order("killed_claims", task)
+        agent.stopped(task, ag.StopReport.SIGNALLED)
+        agent.stopped(task, ag.StopReport.ENDED)
+    calls = Calls(spaces[0])
+    eventually(lambda: not calls.operations())
+    agent.cancel()
+
+
+def test_one_of_a_name_is_attached_at_a_time(spaces):
+    agent = Agent(spaces[0], "h1", slots=1)
+    agent.welcome()
+    other = Agent(spaces[1], "h1", session="s2")
+    assert other.await_end() == "ALREADY_EXISTS"
+    assert Refusal(other.error).reason == "AGENT_EXISTS"
+    # The same process may come anew, through another server.
+    again = Agent(spaces[1], "h1", slots=1)
+    again.welcome()
+    assert agent.await_end() == "ALREADY_EXISTS"
+    again.cancel()
+
+
+def test_an_agent_that_is_drained_gets_nothing_of_any_partition(spaces):
+    agent = Agent(spaces[1], "h1", slots=2)
+    tasks = tasks_of(agent, 2)
+    calls = Calls(spaces[0])
+    calls.drain("h1", reason="repair")
+    assert agent.wait(lambda: agent.orders[-1].drained)
+    for task in tasks:
+        agent.report(task)
+    eventually(lambda: calls.state("h1") == "DRAINED")
+    assert len(agent.all("tasks")) == 2
+    calls.drain("h1", undo=True)
+    agent.task()
+    agent.cancel()
+
+
+def test_an_agent_that_is_evicted_loses_what_it_has_of_all_partitions(spaces):
+    agent = Agent(spaces[1], "h1", slots=MANY)
+    tasks = tasks_of(agent, MANY)
+    for task in tasks[:MANY // 2]:
+        agent.begin(task)
+    evicted = Calls(spaces[0]).evict("h1")
+    assert evicted.given_back == MANY
+    assert agent.await_end() == "FAILED_PRECONDITION"
+    assert Refusal(agent.error).reason == "AGENT_EVICTED"
+    other = Agent(spaces[0], "h2", slots=MANY)
+    assert {task.instance for task in tasks_of(other, MANY)} == {task.instance for task in tasks}
+    assert Agent(spaces[1], "h1").await_end() == "FAILED_PRECONDITION"
+    other.cancel()
+
+
+def test_an_agent_that_leaves_is_offline(spaces):
+    agent = Agent(spaces[1], "h1", slots=4)
+    tasks = tasks_of(agent, 4)
+    agent.send(leave=True)
+    for task in tasks:
+        agent.report(task)
+    assert agent.await_end() == "OK"
+    assert len(agent.all("tasks")) == 4
+    calls = Calls(spaces[0])
+    eventually(lambda: calls.state("h1") == "OFFLINE")
+
+
+def test_what_a_lost_session_had_is_told_to_the_next(spaces):
+    agent = Agent(spaces[1], "h1", slots=MANY)
+    tasks = tasks_of(agent, MANY)
+    for task in tasks:
+        agent.begin(task)
+    agent.cancel()
+    calls = Calls(spaces[0])
+    eventually(lambda: calls.state("h1") == "LOST")
+    later = Agent(spaces[0], "h1", session="s2", slots=1)
+    assert set(later.welcome().lost_claims) == {task.claim for task in tasks}
+    later.cancel()
+
+
+def test_an_agent_goes_on_when_an_owner_is_killed(parted):  # noqa: F811
+    servers = parted(3)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(SOURCE)
+    for number in range(MANY):
+        spaces[0].start("job", f"job-{number}")
+    agent = Agent(spaces[1], "h1", slots=MANY)
+    tasks = tasks_of(agent, MANY)
+    for task in tasks:
+        agent.begin(task)
+    servers[2].kill()
+    for task in tasks:
+        try:
+            spaces[0].report(task)
+        except grpc.RpcError:
+            persist(lambda: spaces[0].report(task))
+    persist(lambda: spaces[0].start("job", "late"))
+    assert agent.wait(lambda: any(task.instance == "late" for task in agent.all("tasks")), 20.0)
+    agent.cancel()

@@ -64,10 +64,12 @@ Made MakeJoined(const std::string& bytes, const Parting& parting) {
 template <typename Request, typename Reply>
 class Batched final : public PartedCall {
  public:
-  Batched(BatchParts<Request> parts, std::vector<std::string> namespaces)
+  Batched(BatchParts<Request> parts, std::vector<std::string> namespaces,
+          std::optional<std::string> next)
       : parts_(std::move(parts)),
         replies_(parts_.size()),
-        namespaces_(std::move(namespaces)) {}
+        namespaces_(std::move(namespaces)),
+        next_(std::move(next)) {}
 
   std::vector<Question> Next() override {
     std::vector<Question> questions;
@@ -94,7 +96,7 @@ class Batched final : public PartedCall {
   CallEnd End() override {
     Reply reply;
     if (JoinReplies(parts_, std::move(replies_), &reply)) return {.as_question = 0};
-    return {.reply = reply.SerializeAsString()};
+    return {.reply = reply.SerializeAsString(), .next = next_};
   }
   std::vector<std::string> Namespaces() const override { return namespaces_; }
 
@@ -103,15 +105,35 @@ class Batched final : public PartedCall {
   const BatchParts<Request> parts_;
   std::vector<PartReply<Reply>> replies_;
   const std::vector<std::string> namespaces_;
+  const std::optional<std::string> next_;
 };
+
+template <typename Request>
+std::optional<std::string> NextOf(const Request&) {
+  return std::nullopt;
+}
+std::optional<std::string> NextOf(const v1::ReportRequest& request) {
+  if (!request.has_next()) return std::nullopt;
+  return request.next().SerializeAsString();
+}
 
 template <typename Request, typename Reply>
 Made MakeBatch(const std::string& bytes, const Parting& parting) {
   Request request;
   if (!request.ParseFromString(bytes)) return nullptr;
   std::vector<std::string> namespaces = NamespacesOf(request);
+  std::optional<std::string> next = NextOf(request);
   return std::make_unique<Batched<Request, Reply>>(
-      Split(std::move(request), parting.partitions, parting.any), std::move(namespaces));
+      Split(std::move(request), parting.partitions, parting.any), std::move(namespaces),
+      std::move(next));
+}
+
+// Each partition counts what it has; who has which any server knows.
+Made MakeCluster(const std::string& bytes, const Parting& parting) {
+  v1::GetClusterRequest request;
+  if (!request.ParseFromString(bytes)) return nullptr;
+  if (!request.with_counts()) return AskOne(parting.any, bytes);
+  return MakeJoined<v1::GetClusterRequest, v1::Cluster, Needs::kAnyOne>(bytes, parting);
 }
 
 // The table. --------------------------------------------------------------------------------------
@@ -135,12 +157,16 @@ constexpr JoinRow kJoins[] = {
     {"dfsmr.v1.AgentService/ListAgents",
      MakeJoined<v1::ListAgentsRequest, v1::ListAgentsResponse, Needs::kOfHome>},
     {"dfsmr.v1.AgentService/GetAgent", MakeJoined<v1::GetAgentRequest, v1::Agent, Needs::kOfHome>},
+    {"dfsmr.v1.AgentService/EvictAgent",
+     MakeJoined<v1::EvictAgentRequest, v1::EvictAgentResponse, Needs::kOfHome>},
     {"dfsmr.v1.AgentService/ListOperations", MakeOperationList},
 
     {"dfsmr.v1.NamespaceService/ListNamespaces",
      MakeJoined<v1::ListNamespacesRequest, v1::ListNamespacesResponse, Needs::kOfHome>},
     {"dfsmr.v1.NamespaceService/GetNamespace",
      MakeJoined<v1::GetNamespaceRequest, v1::Namespace, Needs::kOfHome>},
+
+    {"dfsmr.v1.ClusterService/GetCluster", MakeCluster},
 
     {"dfsmr.v1.ViewService/GetOverview",
      MakeJoined<v1::GetOverviewRequest, v1::Overview, Needs::kAnyOne>},

@@ -41,6 +41,8 @@ struct CallEnd {
   std::string reply = {};
   std::optional<size_t> as_question = {};
   std::optional<Error> refused = {};
+  // With a reply: of the tasks that this Ready finds the caller is told with it.
+  std::optional<std::string> next = {};
 };
 
 class PartedCall {

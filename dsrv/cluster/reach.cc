@@ -72,7 +72,7 @@ constexpr Row kRows[] = {
     {"dfsmr.v1.AgentService/ListAgents", Reach::kAll},
     {"dfsmr.v1.AgentService/GetAgent", Reach::kAll},
     {"dfsmr.v1.AgentService/DrainAgent", Reach::kAtHome},
-    {"dfsmr.v1.AgentService/EvictAgent", Reach::kAtHome},
+    {"dfsmr.v1.AgentService/EvictAgent", Reach::kAll},
     {"dfsmr.v1.AgentService/ListOperations", Reach::kAll, "instance"},
 
     {"dfsmr.v1.PackageService/PutPackage", Reach::kForAll},
@@ -114,7 +114,7 @@ constexpr Row kRows[] = {
     {"dfsmr.v1.BulkService/GetBulk", Reach::kAll},
     {"dfsmr.v1.BulkService/ListBulks", Reach::kAll},
     {"dfsmr.v1.BulkService/StopBulk", Reach::kAll},
-    {"dfsmr.v1.ClusterService/GetCluster", Reach::kOwn},
+    {"dfsmr.v1.ClusterService/GetCluster", Reach::kAll},
 
     {"DistributedFSMRunner/Define", Reach::kForAll},
     {"DistributedFSMRunner/Start", Reach::kInstance, "id"},

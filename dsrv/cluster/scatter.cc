@@ -10,6 +10,7 @@
 namespace dfsmr {
 namespace {
 
+constexpr const char* kReadyNext = "/dfsmr.v1.RunnerService/Ready";
 // The answers that can be done without are waited for so long.
 constexpr auto kSoon = std::chrono::milliseconds(500);
 // Metadata takes 8 KiB, and not only these. What does not fit is admitted with its part alone.
@@ -39,7 +40,11 @@ void Scatter::Begin() {
   StartRead(&request_);
 }
 
-void Scatter::OnDone() { self_.reset(); }
+void Scatter::OnDone() {
+  const auto self = std::move(self_);  // perhaps the last one
+  const Lock lock(mutex_);
+  if (context_->IsCancelled()) AskGiveBack(front_, *context_, tasks_.tasks(), /*perhaps=*/true);
+}
 
 void Scatter::OnReadDone(bool ok) {
   if (!ok) {
@@ -137,7 +142,43 @@ void Scatter::End() {
     }
     return EndAs(*asked);
   }
+  if (end.next) return AskNext(end.reply, *end.next);
   reply_ = ToBuffer(end.reply);
+  StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
+}
+
+void Scatter::AskNext(std::string reply, const std::string& next) {
+  auto one = std::make_unique<Asked>();
+  Asked* const asked = one.get();
+  AskInner(*context_, std::nullopt, &asked->context);
+  asked->request = ToBuffer(next);
+  {
+    const Lock lock(mutex_);
+    asked_.clear();
+    asked_.push_back(std::move(one));
+    if (cancelled_) asked->context.TryCancel();
+  }
+  front_.own()->UnaryCall(&asked->context, kReadyNext, grpc::StubOptions(), &asked->request,
+                          &asked->reply,
+                          [self = self_, asked, reply = std::move(reply)](
+                              const grpc::Status& status) {
+                            asked->status = status;
+                            self->TakeNext(*asked, reply);
+                          });
+}
+
+// What was reported is decided: that nobody could be asked for tasks is no reason to hide it.
+void Scatter::TakeNext(const Asked& asked, const std::string& reply) {
+  const auto code = asked.status.error_code();
+  if (!asked.status.ok() && code != grpc::StatusCode::UNAVAILABLE) return EndAs(asked);
+  v1::ReportResponse whole;
+  (void)whole.ParseFromString(reply);
+  {
+    const Lock lock(mutex_);
+    if (asked.status.ok()) (void)tasks_.ParseFromString(ToBytes(asked.reply));
+    *whole.mutable_tasks() = tasks_.tasks();
+  }
+  reply_ = ToBuffer(whole.SerializeAsString());
   StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
 }
 

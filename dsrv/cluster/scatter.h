@@ -1,5 +1,5 @@
 // A call that several partitions have a share in: each is asked through the front by a call of its
-// own, round by round, as parted.h says.
+// own, round by round, as parted.h says. A Report with `next` then asks for tasks as a Ready does.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "dfsmr/v1/runner.pb.h"
 #include "dsrv/cluster/front.h"
 #include "dsrv/cluster/parted.h"
 #include "fsm/base/mutex.h"
@@ -48,6 +49,8 @@ class Scatter final : public grpc::ServerGenericBidiReactor,
   void Answered(size_t question, Asked* asked, const grpc::Status& status);
   std::string OwnerOf(PartitionId partition) const;
   void End();
+  void AskNext(std::string reply, const std::string& next);
+  void TakeNext(const Asked& asked, const std::string& reply);
   void Refuse(const Error& error);
   void EndAs(const Asked& asked);
 
@@ -64,6 +67,7 @@ class Scatter final : public grpc::ServerGenericBidiReactor,
   Mutex mutex_;
   bool cancelled_ GUARDED(mutex_) = false;
   std::vector<std::unique_ptr<Asked>> asked_ GUARDED(mutex_);  // the round
+  v1::ReadyResponse tasks_ GUARDED(mutex_);                    // that the reply has
 };
 
 }  // namespace dfsmr

@@ -78,6 +78,10 @@ void Finish(v1::Agent* sum) {
   while (sum->operations_size() > kShown) sum->mutable_operations()->RemoveLast();
 }
 
+void Add(const v1::EvictAgentResponse& part, v1::EvictAgentResponse* sum) {
+  AddNumbers(part, {"given_back", "kept"}, sum);
+}
+
 void Add(const v1::QueueRow& part, v1::QueueRow* sum) {
   AddNumbers(part, {"ready", "held_back", "claimed", "claims_per_second"}, sum);
   // Who asks, asks all partitions.
@@ -96,6 +100,14 @@ void Add(const v1::WorkerRow& part, v1::WorkerRow* sum) {
   }
   AddNumbers(part, {"in_hand", "done_hour", "failed_hour", "timed_out_hour", "stale_hour"}, sum);
   TakeGreater(part, {"capacity", "seen_time"}, sum);
+}
+
+// Of each partition its owner alone has counted.
+void Add(const v1::Cluster& part, v1::Cluster* sum) {
+  for (int i = 0; i < part.partitions_size() && i < sum->partitions_size(); ++i) {
+    AddNumbers(part.partitions(i), {"live", "ready", "claimed", "outbox"},
+               sum->mutable_partitions(i));
+  }
 }
 
 // Durations. -------------------------------------------------------------------------------------

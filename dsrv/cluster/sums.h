@@ -8,6 +8,7 @@
 
 #include "dfsmr.pb.h"
 #include "dfsmr/v1/agent.pb.h"
+#include "dfsmr/v1/cluster.pb.h"
 #include "dfsmr/v1/package.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "dfsmr/v1/view.pb.h"
@@ -22,12 +23,14 @@ void Add(const v1::Namespace& part, v1::Namespace* sum);
 // What it has in hand, and has done.
 void Add(const v1::Agent& part, v1::Agent* sum);
 void Finish(v1::Agent* sum);
+void Add(const v1::EvictAgentResponse& part, v1::EvictAgentResponse* sum);
 void Add(const v1::QueueRow& part, v1::QueueRow* sum);
 void Add(const v1::WorkerRow& part, v1::WorkerRow* sum);
 void Add(const v1::GetDurationsResponse& part, v1::GetDurationsResponse* sum);
 void Finish(v1::GetDurationsResponse* sum);
 void Add(const v1::Overview& part, v1::Overview* sum);
 void Finish(v1::Overview* sum);
+void Add(const v1::Cluster& part, v1::Cluster* sum);
 void Add(const ::InstancesReply& part, ::InstancesReply* sum);
 void Finish(::InstancesReply* sum);
 

@@ -200,5 +200,21 @@ TEST_CASE("the original's instances are in order of their ids") {
   CHECK(a.instances(0).id() == "a");
 }
 
+TEST_CASE("what each owner has counted of its partition stands in one view of the cluster") {
+  std::vector<v1::Cluster> parts(2);
+  for (uint32_t id = 0; id < 2; ++id) {
+    for (v1::Cluster& part : parts) part.add_partitions()->set_id(id);
+    parts[id].mutable_partitions(static_cast<int>(id))->set_live(10 + id);
+    parts[id].mutable_partitions(static_cast<int>(id))->set_ready(id);
+  }
+  parts[0].set_answered_by("a");
+  parts[1].set_answered_by("b");
+  const v1::Cluster all = JoinParts(v1::GetClusterRequest(), std::move(parts));
+  CHECK(all.answered_by() == "a");
+  CHECK(all.partitions(0).live() == 10);
+  CHECK(all.partitions(1).live() == 11);
+  CHECK(all.partitions(1).ready() == 1);
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -1,5 +1,5 @@
-// PeerService.Work: Work or Attach on credit, for a front that shares out what a worker has room for
-// among the streams of several partitions.
+// PeerService.Work: Work or Attach on credit, for a front that shares out what a worker has room
+// for among the streams of several partitions.
 #pragma once
 
 #include <atomic>

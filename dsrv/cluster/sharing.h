@@ -2,9 +2,9 @@
 // partition is told what, which of them hand out what the worker has room for, and what the worker
 // is told. Knows no threads and no servers.
 //
-// Each partition has a stream of its own, on credit, which may break and be opened anew. What it was
-// asked and has not answered it is asked again then, and what the worker has in hand of it is told
-// to it: a report that names its claim may be repeated.
+// Each partition has a stream of its own, on credit, which may break and be opened anew. What it
+// was asked and has not answered it is asked again then, and what the worker has in hand of it is
+// told to it: a report that names its claim may be repeated.
 //
 // An agent is welcomed by home first, and then by the others.
 #pragma once
@@ -38,7 +38,7 @@ class Sharing {
   static constexpr auto kFresh = std::chrono::milliseconds(20);
   // One that could not hand out what it was allowed is left alone for so long.
   static constexpr auto kInVain = std::chrono::milliseconds(2);
-  // An agent is welcomed without the partitions that have not by then; and home hears of it so often.
+  // An agent is welcomed without the partitions that have not by then; home hears of it so often.
   static constexpr auto kWelcome = std::chrono::seconds(2);
 
   explicit Sharing(uint16_t partitions) : parts_(partitions) {}

@@ -1,6 +1,6 @@
-// A Work or Attach stream for a store of several partitions: one stream on credit of each, asked through the
-// front, which share what the worker has room for (sharing.h). A stream that ends because its
-// partition changes hands is opened anew; the worker's own goes on.
+// A Work or Attach stream for a store of several partitions: one stream on credit of each, asked
+// through the front, which share what the worker has room for (sharing.h). A stream that ends
+// because its partition changes hands is opened anew; the worker's own goes on.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>

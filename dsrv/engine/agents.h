@@ -1,6 +1,6 @@
-// Agents: workers that the server knows by name. One process of a name is connected at a time. Where
-// there are several partitions an agent has a stream with each: home decides who it is, and tells of
-// it; the others count what it does there.
+// Agents: workers that the server knows by name. One process of a name is connected at a time.
+// Where there are several partitions an agent has a stream with each: home decides who it is, and
+// tells of it; the others count what it does there.
 #pragma once
 
 #include <map>

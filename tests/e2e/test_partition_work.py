@@ -122,7 +122,8 @@ def test_an_idle_stream_has_work_of_any_partition_at_once(parted):  # noqa: F811
             task = worker.await_tasks(number + 1)[number]
             took.append(time.monotonic() - begin)
             worker.report(task)
-    print(f"start to task: median {sorted(took)[20] * 1000:.1f} ms, slowest {max(took) * 1000:.0f} ms")
+    print(f"start to task: median {sorted(took)[20] * 1000:.1f} ms, "
+          f"slowest {max(took) * 1000:.0f} ms")
     assert max(took) < 1.0
 
 

@@ -224,7 +224,7 @@ TEST_CASE("a transition without a claim is not repeated") {
   CHECK(stream.sharing.Open(3)[0].work().transitions_size() == 1);
 }
 
-TEST_CASE("while nobody has a partition its reports are refused, as unknown if they were under way") {
+TEST_CASE("while nobody has a partition its reports are refused, as unknown where they may be") {
   Shared stream;
   v1::Error why;
   why.set_reason("NO_OWNER");

@@ -61,7 +61,7 @@ Result<Ok> WorkStream::MayEnter() const {
   return entered;
 }
 
-Result<Ok> WorkStream::TakeOpen() {
+Result<std::function<void(Engine&)>> WorkStream::TakeOpen() {
   auto poll = ToPoll(incoming_.open(), context_->peer(), Timestamp());
   if (!poll) return poll.error();
   auto allowed = caller_.Narrow(&poll->filter);
@@ -70,20 +70,22 @@ Result<Ok> WorkStream::TakeOpen() {
   const int32_t capacity = std::min(poll->max_tasks, limits::kCapacity);
   opened_ = true;
   ns_ = poll->filter.ns;
-  return Post([self = self_, poll = *poll,
-               capacity](Engine& engine) { self->OpenSession(engine, poll, capacity); },
-              256);
+  return std::function<void(Engine&)>([self = self_, poll = *poll, capacity](Engine& engine) {
+    self->OpenSession(engine, poll, capacity);
+  });
 }
 
 Result<Ok> WorkStream::Take() {
   auto entered = MayEnter();
   if (!entered) return entered;
+  std::function<void(Engine&)> open;
   if (!opened_) {
     if (!incoming_.has_open()) {
       return BadMessage("the first message of a Work stream must hold 'open'");
     }
     auto opened = TakeOpen();
-    if (!opened) return opened;
+    if (!opened) return opened.error();
+    open = *std::move(opened);
   } else if (incoming_.has_open()) {
     return BadMessage("'open' belongs in the first message of a Work stream only");
   }
@@ -104,8 +106,10 @@ Result<Ok> WorkStream::Take() {
     const Lock lock(mutex_);
     exchange_.Expect();
   }
+  // At once: nothing is handed out to a stream before what came with its `open` is dealt with.
   return Post(
-      [self = self_, message, rest = *std::move(rest)](Engine& engine) {
+      [self = self_, open = std::move(open), message, rest = *std::move(rest)](Engine& engine) {
+        if (open) open(engine);
         if (rest) rest(engine);
         self->Handle(engine, *message);
       },

@@ -63,7 +63,7 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
   Result<Ok> MayEnter() const;
   // Checks the message that was read, and posts it to the loop. An error ends the stream.
   Result<Ok> Take();
-  Result<Ok> TakeOpen();
+  Result<std::function<void(Engine&)>> TakeOpen();  // what it is to do in the loop
 
   // What a message asks for. Read before it enters the loop, which others wait for.
   struct Message {

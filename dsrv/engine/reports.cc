@@ -196,11 +196,10 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
   if (children.empty() || args.transition != "suspend") return;
   const NodeIndex home = resident.machine().Find(answer.prev_node);
   const auto slot = instance.tokens.SlotOfHome(home);
-  const auto& left = instance.tokens.left();
-  const auto taken = left.lower_bound({home, 0});  // away by a cancel: a resume starts them
   const Token* token = slot ? &std::as_const(instance.tokens)[*slot] : nullptr;
-  /*mutant left-children-lost*/ if (!token && taken != left.end() && taken->first.first == home)
-    token = &taken->second; /*end*/
+  // A cancel has taken it away: a resume starts them.
+  /*mutant left-children-lost*/ if (!token)
+    token = instance.tokens.LeftAt(home); /*end*/
   if (!token || !token->step->children) return;
   rows::PutStarts(turn_.writer(), instance, home, children);
   if (slot) CacheOf(resident).items[token->step->children->generation].starts = children;

@@ -12,11 +12,14 @@
 #include <rocksdb/write_batch.h>
 
 #include <atomic>
+#include <cstddef>
 #include <string>
 
 #include "storage/store.h"
 
 namespace dfsmr {
+
+inline constexpr size_t kKindEnds = sizeof(PartitionId) + 1;  // in a key
 
 class InsertHints final : public rocksdb::SliceTransform {
  public:
@@ -43,7 +46,6 @@ class InsertHints final : public rocksdb::SliceTransform {
   }
 
  private:
-  static constexpr size_t kKindEnds = sizeof(PartitionId) + 1;
   static rocksdb::Slice Beyond() { return {"\0\0", 2}; }
 
   std::atomic<bool> begun_ = false;

@@ -40,7 +40,6 @@ constexpr size_t kMemtables = 3;
 // or are merged at once (level0_file_num_compaction_trigger). While rows that cannot be compressed
 // came in archives of 60 and 250 MiB, up to 110 MiB were measured with memtables of 64 MiB.
 constexpr size_t kWorkingMemtables = 4;
-constexpr size_t kKindEnds = sizeof(PartitionId) + 1;  // in a key
 constexpr size_t kProtectionBytes = 8;  // a checksum per operation, from our batch to the table
 
 // How long this thread waits for syncs, from its making on. RocksDB counts that for each thread,

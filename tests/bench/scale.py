@@ -96,6 +96,12 @@ class Server:
                 v1.StartRequest(machine=machine, id=f"{machine}-{i}", **more)
                 for i in range(first, last)]))
 
+    def dcli(self, *words, cwd=None):
+        """As from another machine: with what the others leave of the processors."""
+        subprocess.run(["nice", "-n", "19", self.programs / "dcli", *words], cwd=cwd, check=True,
+                       env={**os.environ, "DFSMR_SERVER": self.address},
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
     def work(self, machine, number):
         """Claims and reports so many tasks; the CPU seconds of the server for each."""
         asks = queue.SimpleQueue()
@@ -246,19 +252,13 @@ def push(programs, many):
         (package / "package.yaml").write_text(
             "package: big\nversion: 1.0.0\nworkers: {one: {serves: [go], run: ./run}}\n")
 
-        # Who pushes is on another machine: here that is what the others leave of the processors.
-        def dcli(*words):
-            subprocess.run(["nice", "-n", "19", programs / "dcli", "package", *words], cwd=folder,
-                           check=True,
-                           env={**os.environ, "DFSMR_SERVER": server.address},
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
         for turn in range(3):
             version = f"1.0.{turn}"
-            dcli("build", "big", "--version", version)
+            server.dcli("package", "build", "big", "--version", version, cwd=folder)
             middle, late, _ = starts_beside(server, lambda: time.sleep(8))
             beside, later, _ = starts_beside(
-                server, lambda: dcli("push", f"big-{version}.dfsmr"))
+                server,
+                lambda: server.dcli("package", "push", f"big-{version}.dfsmr", cwd=folder))
             print(f"a start beside the push of {many} MiB: median {beside:.1f} ms, p99 {later:.1f};"
                   f" before it {middle:.1f} and {late:.1f}: ratio of the p99 {later / late:.2f}",
                   flush=True)
@@ -266,22 +266,15 @@ def push(programs, many):
 
 
 def backup(programs, many):
-    with Server(programs) as server, tempfile.TemporaryDirectory() as folder:
+    with Server(programs) as server:
         server.define([JOB.format(name="job", more=""), JOB.format(name="large", more="")])
         for number in range(many * 16):  # 64 KiB each, of which nothing can be compressed
             text = base64.b64encode(os.urandom(48 << 10)).decode()
             server.start("large", 1, begin=number, params=json.dumps({"text": text}))
-
-        # As above: whoever takes the backup is on another machine.
-        def take():
-            subprocess.run(["nice", "-n", "19", programs / "dcli", "backup", "-"], check=True,
-                           env={**os.environ, "DFSMR_SERVER": server.address},
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
         for _ in range(3):
             middle, late, rate = starts_beside(server, lambda: time.sleep(8))
             begun = time.monotonic()
-            beside, later, slower = starts_beside(server, take)
+            beside, later, slower = starts_beside(server, lambda: server.dcli("backup", "-"))
             print(f"a start beside a backup of {many} MiB ({time.monotonic() - begun:.0f} s): median"
                   f" {beside:.1f} ms, p99 {later:.1f}, {slower:.0f}/s; before it {middle:.1f},"
                   f" {late:.1f}, {rate:.0f}/s: ratio of the p99 {later / late:.2f}, of the rate"

@@ -233,6 +233,11 @@ TEST_CASE("a begin is answered early where a crash takes it together with its cl
 TEST_CASE("a begin that promises more than its claim waits for the commit") {
   World world;
   world.Define(kMachine);
+  const auto begins_early = [&world](const std::string& machine) {
+    world.Start(machine, "i");
+    Process one(world, "s1");
+    return BeginIn(world, one, one.tasks.at(0)).early;
+  };
   SUBCASE("its checkpoint is to be kept") {
     world.Start("m", "i");
     Process one(world, "s1");
@@ -258,23 +263,17 @@ TEST_CASE("a begin that promises more than its claim waits for the commit") {
   SUBCASE("it holds a place of a limit") {
     world.Define("id: held\nnodes: {a: {start: true, limit: k, transitions: {ok: done}}, "
                  "done: {final: true}}\n");
-    world.Start("held", "i");
-    Process one(world, "s1");
-    CHECK(!BeginIn(world, one, one.tasks.at(0)).early);
+    CHECK(!begins_early("held"));
   }
   SUBCASE("another step is to run at the same agent") {
     world.Define("plan: p\nflow: [{step: a, action: x}, "
                  "{step: b, action: x, runs_on: {agent: \"${a.worker}\"}}]\n");
-    world.Start("p", "i");
-    Process one(world, "s1");
-    CHECK(!BeginIn(world, one, one.tasks.at(0)).early);
+    CHECK(!begins_early("p"));
   }
   SUBCASE("it runs at most once") {
     world.Define("id: once\nnodes: {a: {start: true, timeout: 0.0, transitions: {ok: done}}, "
                  "done: {final: true}}\n");
-    world.Start("once", "i");
-    Process one(world, "s1");
-    CHECK(!BeginIn(world, one, one.tasks.at(0)).early);
+    CHECK(!begins_early("once"));
   }
 }
 

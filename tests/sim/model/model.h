@@ -257,7 +257,7 @@ class Model {
   std::map<std::string, std::deque<Attempt>> attempts_;  // by machine
   // Attempts that were told of as cut short, with their machines.
   std::map<ClaimId, std::pair<std::string, Event::Sample>> cut_short_;
-  std::set<std::string> cancelled_now_;  // in this turn
+  std::set<std::string> cancelled_now_;                  // in this turn
   std::map<ClaimId, Event> claimed_now_;                 // as the feed tells in this turn
   std::map<std::string, std::deque<Event>> queues_;      // of this turn, by instance
   std::set<std::string> touched_;                        // by this turn

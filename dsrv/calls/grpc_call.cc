@@ -1,5 +1,9 @@
 #include "dsrv/calls/grpc_call.h"
 
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+#include <grpcpp/support/proto_buffer_writer.h>
+
 #include "dsrv/access/door_key.h"
 #include "dsrv/calls/deadline.h"
 #include "dsrv/wire/replies.h"
@@ -65,12 +69,24 @@ Timestamp UnaryCall::Deadline() const {
   return ByClock(context_->deadline(), std::chrono::system_clock::now(), backend().clock());
 }
 
+bool UnaryCall::Read(const grpc::ByteBuffer& in) {
+  grpc::ByteBuffer copy = in;
+  grpc::ProtoBufferReader reader(&copy);
+  if (reader.status().ok() && messages_->request().ParseFromZeroCopyStream(&reader)) return true;
+  Finish({grpc::StatusCode::INTERNAL, "the request could not be read"});
+  return false;
+}
+
 void UnaryCall::Send(const Error* error) {
-  Finish(error ? ToStatus(*error) : grpc::Status::OK);
+  if (error) return Finish(ToStatus(*error));
+  bool own = false;
+  Finish(grpc::GenericSerialize<grpc::ProtoBufferWriter, google::protobuf::MessageLite>(
+      messages_->reply(), out_, &own));
 }
 
 void UnaryCall::OnDone() {
   Done(context_->IsCancelled());
+  messages_->Release();
   delete this;
 }
 

@@ -9,6 +9,7 @@
 
 #include "dsrv/access/door_key.h"
 #include "dsrv/calls/call.h"
+#include "dsrv/calls/message_pool.h"
 
 namespace dfsmr {
 
@@ -41,8 +42,13 @@ grpc::Status RefuseStream(const Backend& backend, grpc::CallbackServerContext* c
 // A unary call. Deletes itself when it is done.
 class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
  public:
-  UnaryCall(const Backend& backend, grpc::CallbackServerContext* context)
-      : Call(backend), context_(context) {}
+  // Releases the messages at its end. The bytes of the reply go to `out`.
+  UnaryCall(const Backend& backend, grpc::CallbackServerContext* context, CallMessages* messages,
+            grpc::ByteBuffer* out)
+      : Call(backend), context_(context), messages_(messages), out_(out) {}
+
+  // Reads the request. False: it is none, and the call has ended.
+  bool Read(const grpc::ByteBuffer& in);
 
   std::string Peer() const override { return GrpcOrigin(*context_).Peer(); }
   std::string_view Bearer() const override { return GrpcOrigin(*context_).Bearer(); }
@@ -66,6 +72,8 @@ class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
   bool InternalInlineable() final { return true; }
 
   grpc::CallbackServerContext* const context_;
+  CallMessages* const messages_;
+  grpc::ByteBuffer* const out_;
 };
 
 }  // namespace dfsmr

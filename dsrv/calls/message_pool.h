@@ -1,21 +1,45 @@
-// Reuses the messages of a busy method: their fields keep their memory, so that a batch of tasks
-// does not cost an allocation for each text in it.
+// The messages of unary calls.
 #pragma once
 
-#include <grpcpp/support/message_allocator.h>
+#include <google/protobuf/message_lite.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
 
-// Any thread. Must outlive the server that it is given to.
-template <typename Request, typename Reply>
-class MessagePool : public grpc::MessageAllocator<Request, Reply> {
+// The request and the reply of one call.
+class CallMessages {
  public:
-  grpc::MessageHolder<Request, Reply>* AllocateMessages() override {
+  virtual google::protobuf::MessageLite& request() = 0;
+  virtual google::protobuf::MessageLite& reply() = 0;
+  // The call is over: nobody uses them any more.
+  virtual void Release() { delete this; }
+
+ protected:
+  virtual ~CallMessages() = default;
+};
+
+template <typename Request, typename Reply>
+class MessagesOf : public CallMessages {
+ public:
+  Request& request() override { return request_; }
+  Reply& reply() override { return reply_; }
+
+ private:
+  Request request_;
+  Reply reply_;
+};
+
+// Reuses the messages of a busy method: their fields keep their memory, so that a batch of tasks
+// does not cost an allocation for each text in it. Any thread. Outlives the calls.
+template <typename Request, typename Reply>
+class MessagePool {
+ public:
+  MessagesOf<Request, Reply>* Take() {
     const Lock lock(mutex_);
     if (spare_.empty()) return new Pair(*this);
     Pair* pair = spare_.back().release();
@@ -24,26 +48,22 @@ class MessagePool : public grpc::MessageAllocator<Request, Reply> {
   }
 
  private:
-  class Pair : public grpc::MessageHolder<Request, Reply> {
+  class Pair final : public MessagesOf<Request, Reply> {
    public:
-    explicit Pair(MessagePool& pool) : pool_(pool) {
-      this->set_request(&request_);
-      this->set_response(&reply_);
-    }
+    explicit Pair(MessagePool& pool) : pool_(pool) {}
+    ~Pair() override = default;
     void Release() override {
       std::unique_ptr<Pair> self(this);
       // A message that was large keeps its memory, which is too much to keep.
-      if (request_.ByteSizeLong() > kBytes || reply_.ByteSizeLong() > kBytes) return;
-      request_.Clear();
-      reply_.Clear();
+      if (this->request().ByteSizeLong() > kBytes || this->reply().ByteSizeLong() > kBytes) return;
+      this->request().Clear();
+      this->reply().Clear();
       const Lock lock(pool_.mutex_);
       if (pool_.spare_.size() < kSpare) pool_.spare_.push_back(std::move(self));
     }
 
    private:
     MessagePool& pool_;
-    Request request_;
-    Reply reply_;
   };
 
   static constexpr size_t kSpare = 64;

@@ -174,10 +174,13 @@ PartitionId Sharing::PlaceOf(const std::string& ns, const std::string& instance)
 
 // The partitions' streams -----------------------------------------------------------------------
 
-std::vector<peer::WorkPart> Sharing::Open(PartitionId partition) {
+std::vector<peer::WorkPart> Sharing::Open(PartitionId partition, Time now) {
   Part& part = parts_[partition];
-  part.open = true;
+  part.open = part.looks = true;
+  part.late = false;
+  part.looked = now;
   peer::WorkPart first;
+  first.set_look(true);
   *first.mutable_work()->mutable_open() = *open_;
   first.mutable_work()->set_drain(drains_);
   // What is being reported is not taken up: it is over, most likely.
@@ -248,7 +251,7 @@ void Sharing::TakeReply(PartitionId partition, peer::WorkPartReply reply, Time n
   part.allowed -= std::min<size_t>(part.allowed, work.tasks_size() + reply.spare());
   if (reply.spare() > 0) part.not_before = now + kInVain;
   if (reply.looked()) {
-    part.looks = false;
+    part.looks = part.late = false;
     part.told = now;
     part.levels.mutable_levels()->Swap(reply.mutable_levels());
   }
@@ -351,7 +354,8 @@ std::optional<Sharing::Time> Sharing::Deal(Time now) {
       part.levels.Clear();
       out_[of].set_look(true);
     }
-    if (part.Awaited(now)) at(part.looked + kFresh);
+    part.late = part.late || (part.looks && part.looked + kAnswer <= now);
+    if (part.Awaited()) at(part.looked + kAnswer);
     any = any || !part.levels.levels().empty();
   }
   if (again || !any) return again;

@@ -34,8 +34,10 @@ class Sharing {
   using Parts = std::map<PartitionId, peer::WorkPart>;
 
   // What a partition has said it has counts for so long; then it is asked again before it is taken
-  // from, and waited for as long again.
+  // from.
   static constexpr auto kFresh = std::chrono::milliseconds(20);
+  // One that is asked is waited for so long, and not again before it has answered.
+  static constexpr auto kAnswer = std::chrono::milliseconds(50);
   // One that could not hand out what it was allowed is left alone for so long.
   static constexpr auto kInVain = std::chrono::milliseconds(2);
   // An agent is welcomed without the partitions that have not by then; home hears of it so often.
@@ -46,15 +48,21 @@ class Sharing {
   // The worker's messages; the first one opens the stream. The error ends it.
   Result<Ok> Take(v1::WorkRequest message);
   Result<Ok> Take(v1::AgentMessage message, Time now);
-  // No more of them come.
+  // No more of them come, and the partitions are told so.
   void HalfClose();
+  // The same, but they are told how the stream ends only when that is known.
+  void Close() { closed_ = true; }
+  // Whether it matters how: what is in hand may be kept for the worker. Once it is open.
+  bool Keeps() const { return register_ || open_->keep_for().seconds() > 0; }
+  // All that was asked.
+  bool Answered() const { return results_.open() == 0 && extended_.open() == 0; }
   bool opened() const { return open_.has_value(); }
   // The worker's namespace.
   const std::string& space() const { return open_->namespace_(); }
   // So much waits to be told that the worker does not read: tasks time out unread, and make room.
   bool Overflows() const { return next_.tasks_size() > limits::kCapacity; }
   // Nothing more is handed out, and streams of partitions may end.
-  bool ends() const { return drains_ || half_closed_ || leaves_; }
+  bool ends() const { return drains_ || half_closed_ || closed_ || leaves_; }
   // Whether an agent is not known to home yet: other partitions are not to be asked.
   bool Unwelcomed() const { return register_ && !welcome_; }
   const std::string& agent() const { return register_->name(); }
@@ -62,7 +70,7 @@ class Sharing {
   bool Full() const;
 
   // The stream of a partition is opened, for the first time or anew: what it is told first.
-  std::vector<peer::WorkPart> Open(PartitionId partition);
+  std::vector<peer::WorkPart> Open(PartitionId partition, Time now);
   void TakeReply(PartitionId partition, peer::WorkPartReply reply, Time now);
   // It has broken.
   void Lose(PartitionId partition);
@@ -107,11 +115,12 @@ class Sharing {
     Time told;                  // when
     bool looks = false;         // it is asked what there is
     Time looked;                // when
+    bool late = false;          // it has not answered in time
     Time not_before;            // is it to be allowed anything
     size_t allowed = 0;         // and not answered yet
     bool welcomed = false;      // an agent
     // Whether it may have something, and is waited for.
-    bool Awaited(Time now) const { return looks && now < looked + kFresh; }
+    bool Awaited() const { return looks && !late; }
     bool Stale(Time now) const {
       return !looks && !levels.levels().empty() && told + kFresh < now;
     }
@@ -132,6 +141,7 @@ class Sharing {
   size_t most_ = 1;  // tasks in hand
   bool drains_ = false;
   bool half_closed_ = false;
+  bool closed_ = false;
   std::vector<Part> parts_;
   size_t unanswered_ = 0;  // bytes
   InOrder<v1::TransitionResult> results_;

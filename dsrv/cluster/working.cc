@@ -164,7 +164,8 @@ void Working::OnReadDone(bool ok) {
   if (!ok) {
     read_all_ = true;
     if (!sharing_.opened()) return End(grpc::Status::OK, peer::WorkPart::GOES_ON);
-    sharing_.HalfClose();
+    // Half-closed or broken: the end of the call tells.
+    sharing_.Keeps() ? sharing_.Close() : sharing_.HalfClose();
     return TellAll();
   }
   const bool opens = !sharing_.opened();
@@ -220,7 +221,8 @@ void Working::Open(PartitionId partition) {
   const auto part = std::make_shared<Part>(self_, partition);
   parts_[partition] = part;
   part->Begin(front_, *context_);
-  for (const peer::WorkPart& message : sharing_.Open(partition)) part->Say(message);
+  const auto now = std::chrono::steady_clock::now();
+  for (const peer::WorkPart& message : sharing_.Open(partition, now)) part->Say(message);
 }
 
 void Working::OpenLater(PartitionId partition) {
@@ -300,6 +302,9 @@ void Working::TellAll() {
   if (sharing_.Overflows()) context_->TryCancel();
   WriteOn();
   ReadOn();
+  if (read_all_ && sharing_.Keeps() && sharing_.Answered()) {
+    End(grpc::Status::OK, peer::WorkPart::HALF_CLOSED);
+  }
 }
 
 void Working::DealAt(Time time) {
@@ -405,6 +410,11 @@ void Working::OnDone() {
     const Lock lock(mutex_);
     gone_ = true;
     End(grpc::Status::CANCELLED, peer::WorkPart::BROKEN);
+    peer::WorkPart last;  // for those that do not know how it has ended
+    last.set_end(context_->IsCancelled() ? peer::WorkPart::BROKEN : peer::WorkPart::HALF_CLOSED);
+    for (const PartPtr& part : parts_) {
+      if (part) part->Say(last);
+    }
     done_ = true;
     self.swap(self_);
   }

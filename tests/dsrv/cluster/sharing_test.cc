@@ -23,7 +23,10 @@ struct Shared {
     first.mutable_open()->set_machine("m");
     first.mutable_open()->set_max_tasks(capacity);
     REQUIRE(sharing.Take(std::move(first)));
-    for (PartitionId of = 0; of < kShares; ++of) CHECK(sharing.Open(of).size() == 1);
+    for (PartitionId of = 0; of < kShares; ++of) {
+      CHECK(sharing.Open(of, now).size() == 1);
+      Has(of, 0);
+    }
   }
   // Where an instance lives that is the n-th of its partition.
   static std::string In(PartitionId partition, int number = 0) {
@@ -157,6 +160,25 @@ TEST_CASE("a partition that does not answer holds nobody up") {
   CHECK(stream.Allowed() == Allowed{{0, 1}});
 }
 
+TEST_CASE("what a partition has is asked when its stream is opened, and waited for once") {
+  Shared stream(1);
+  stream.sharing.Lose(1);
+  CHECK(stream.sharing.Open(1, stream.now)[0].look());
+  stream.Has(0, 5);
+  CHECK(stream.Allowed().empty());
+  stream.now = *stream.again;
+  CHECK(stream.Allowed() == Allowed{{0, 1}});
+  stream.Hands(0, "", 1);
+  stream.now += milliseconds(2);
+  stream.Has(0, 5);
+  CHECK(stream.Allowed() == Allowed{{0, 1}});  // it has not answered yet, and holds nobody up
+  stream.Hands(0, "", 1);
+  stream.now += milliseconds(2);
+  stream.Has(0, 5);
+  stream.Has(1, 1, 9);
+  CHECK(stream.Allowed() == Allowed{{1, 1}});
+}
+
 TEST_CASE("results come in the order of the reports, whoever is quicker") {
   Shared stream;
   stream.Report(2, "c");
@@ -183,7 +205,7 @@ TEST_CASE("what a stream that broke has not answered is asked again, and what is
   stream.Report(1, "c");
   CHECK(stream.sharing.TakeParts().empty());
   CHECK(stream.Results().empty());
-  const auto first = stream.sharing.Open(1);
+  const auto first = stream.sharing.Open(1, {});
   REQUIRE(first.size() == 1);
   CHECK(first[0].work().open().machine() == "m");
   REQUIRE(first[0].held_size() == 1);
@@ -205,7 +227,7 @@ TEST_CASE("a claim that is still held after its repeated report was refused is t
   stream.Report(1, "a");
   stream.sharing.TakeParts();
   stream.sharing.Lose(1);
-  CHECK(stream.sharing.Open(1)[0].held().empty());
+  CHECK(stream.sharing.Open(1, {})[0].held().empty());
   peer::WorkPartReply refused;
   refused.mutable_work()->add_results()->mutable_error()->set_reason("NO_SUCH_TRANSITION");
   stream.sharing.TakeReply(1, std::move(refused), stream.now);
@@ -221,7 +243,7 @@ TEST_CASE("a transition without a claim is not repeated") {
   stream.sharing.Lose(3);
   CHECK(stream.Results() == std::vector<std::string>{"OUTCOME_UNKNOWN"});
   stream.Report(3, "");  // nobody has it yet
-  CHECK(stream.sharing.Open(3)[0].work().transitions_size() == 1);
+  CHECK(stream.sharing.Open(3, {})[0].work().transitions_size() == 1);
 }
 
 TEST_CASE("while nobody has a partition its reports are refused, as unknown where they may be") {
@@ -230,7 +252,7 @@ TEST_CASE("while nobody has a partition its reports are refused, as unknown wher
   why.set_reason("NO_OWNER");
   stream.Report(1, "a");
   stream.sharing.Lose(1);
-  stream.sharing.Open(1);
+  stream.sharing.Open(1, {});
   stream.sharing.Lose(1);
   stream.Report(1, "b");
   stream.sharing.Refuse(1, why);
@@ -259,7 +281,7 @@ TEST_CASE("a stream that drains is handed nothing, and tells so to streams that 
   stream.Has(0, 1);
   CHECK(stream.Allowed().empty());
   stream.sharing.Lose(2);
-  CHECK(stream.sharing.Open(2)[0].work().drain());
+  CHECK(stream.sharing.Open(2, {})[0].work().drain());
 }
 
 TEST_CASE("each partition is told how the stream ended, and what did not reach its worker") {
@@ -295,7 +317,7 @@ TEST_CASE("what is asked anew goes in messages of a moderate size") {
   stream.sharing.Lose(1);
   for (int i = 0; i < 600; ++i) stream.Report(1, "c" + std::to_string(i));
   stream.sharing.HalfClose();
-  const auto all = stream.sharing.Open(1);
+  const auto all = stream.sharing.Open(1, {});
   REQUIRE(all.size() == 2);
   CHECK(all[0].work().transitions_size() + all[1].work().transitions_size() == 600);
   CHECK(all[0].end() == peer::WorkPart::GOES_ON);
@@ -311,7 +333,7 @@ struct SharedAgent : Shared {
     first.mutable_work()->mutable_open()->set_max_tasks(5);
     REQUIRE(sharing.Take(std::move(first), now));
     CHECK(sharing.Unwelcomed());
-    CHECK(sharing.Open(kHome)[0].agent().register_().name() == "h");
+    CHECK(sharing.Open(kHome, {})[0].agent().register_().name() == "h");
   }
   void Welcomes(PartitionId partition, const std::string& lost, bool drained = false) {
     peer::WorkPartReply reply;
@@ -322,7 +344,7 @@ struct SharedAgent : Shared {
   void WelcomeAll() {
     Welcomes(kHome, "0");
     for (PartitionId of = 1; of < kShares; ++of) {
-      sharing.Open(of);
+      sharing.Open(of, {});
       Welcomes(of, std::to_string(of));
     }
   }

@@ -538,9 +538,11 @@ void MessageSim::CheckRows() {
       Wrong(row.follower + " still follows " + row.instance + ", which has stopped");
     });
   }
-  rows::Verified verified;  // of the others the machines are at home
-  (void)rows::Verify({below_, kHome}, CompileOne, &verified);
-  if (!verified.problems.empty()) Wrong(verified.problems.front());
+  for (PartitionId id = 0; id < parted_->size(); ++id) {
+    rows::Verified verified;
+    (void)rows::Verify({below_, id}, CompileOne, &verified, kHome);
+    if (!verified.problems.empty()) Wrong(verified.problems.front());
+  }
 }
 
 }  // namespace dfsmr::message_sim

@@ -96,6 +96,9 @@ const std::map<uint8_t, KindOfRow>& Kinds() {
       {kOut, {"message to another partition", Parses<record::Message>}},
       {kIn, {"number of another partition's messages", IsNumber}},
       {kFollower, {"follower in another partition", IsNumber}},
+      {kGuest, {"guest of a limit", Parses<record::Message>}},
+      {kTold, {"number of what home was told", IsNumber}},
+      {kEmptied, {"partition without a namespace", IsNumber}},
   };
   return kinds;
 }

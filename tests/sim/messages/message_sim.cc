@@ -88,6 +88,12 @@ void MessageSim::Published(PartitionId id, const Event& event) {
   if (parted_->PlaceOf(event.instance) != id) Wrong(event.instance + " does not live there");
   Seen& seen = seen_[event.instance];
   seen.exists = true;
+  if (limited_.contains(event.instance)) {
+    auto now = at(id).Get(event.instance);
+    now && now->state == InstanceState::kRunning ? (void)running_.insert(event.instance)
+                                                 : (void)running_.erase(event.instance);
+    if (running_.size() > kMayRun) Wrong("more run than the limit lets");
+  }
   if (event.kind == ChangeKind::kStarted) {
     ++seen.begun;
     seen.begun_at = records_;
@@ -104,7 +110,7 @@ void MessageSim::Published(PartitionId id, const Event& event) {
 // Clients -----------------------------------------------------------------------------------------
 
 void MessageSim::Define() {
-  parted_->Define(kJob);
+  parted_->Define(std::string(kJob) + LimitedJobs());
   target_ = parted_->Named("target", Any());
   after_[target_] = {};
   parted_->Start("job", target_);
@@ -118,6 +124,7 @@ void MessageSim::Define() {
 void MessageSim::Client() {
   const size_t dice = random_.Below(10);
   if (random_.Chance(2)) return StartMany();
+  if (random_.Chance(40)) return Limited();
   if (dice < 4) {
     Start();
   } else if (dice < 6) {
@@ -173,7 +180,7 @@ void MessageSim::Move() {
   if (seen_.empty()) return;
   auto one = std::next(seen_.begin(), static_cast<long>(random_.Below(seen_.size())));
   const std::string& id = one->first;
-  if (id == target_ || one->second.begun == 0) return;
+  if (id == target_ || one->second.begun == 0 || limited_.contains(id)) return;
   const bool bad = id.starts_with("bad-") || random_.Chance(20);
   Note("move " + id);
   parted_->Of(id).Decide([&](Engine& e) {
@@ -186,7 +193,7 @@ void MessageSim::ReportWithStart() {
   if (seen_.empty()) return;
   auto one = std::next(seen_.begin(), static_cast<long>(random_.Below(seen_.size())));
   const std::string id = one->first;
-  if (id == target_ || one->second.begun == 0) return;
+  if (id == target_ || one->second.begun == 0 || limited_.contains(id)) return;
   const std::string params = "{\"k\":" + std::to_string(++names_) + "}";
   const std::string starts =
       "s" + std::to_string(random_.Chance(30) ? random_.Below(5) : 100 + names_);
@@ -401,6 +408,10 @@ void MessageSim::Settle() {
     for (PartitionId id = 0; id < parted_->size(); ++id) at(id).Drain();
     any = CarryAll();
     if (!any) any = MoveAll();
+    if (!any && round < 500) {
+      ResumeAll();
+      any = round < 3;
+    }
     if (round == 1'000) return Wrong("there is no end");
   }
 }
@@ -427,6 +438,7 @@ void MessageSim::CheckAll() {
   CheckFollowers();
   CheckReports();
   CheckSchedules();
+  CheckLimits();
   CheckRows();
 }
 

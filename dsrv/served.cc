@@ -161,6 +161,7 @@ Result<Ok> Served::OpenEngine() {
        .partitions = partitions_,
        .home = kHome,
        .retention = flags_.retention,
+       .early_begins = embedded_ != nullptr,
        .cached_instances = flags_.cached_instances,
        .virtual_clock = flags_.virtual_clock.has_value(),
        .metrics_series = flags_.http.metrics_series,

@@ -124,7 +124,10 @@ void Agent::ServeNow(std::vector<std::string> packages) {
 
 // The stream ------------------------------------------------------------------------------------
 
-v1::AgentMessage Agent::FirstMessage() const {
+// It extends what it has in hand in the message that opens the stream: what a crash of the server has
+// lost would else be handed out, perhaps to this very agent. Its reports stay in `out_`: they follow,
+// of claims that the server knows again.
+v1::AgentMessage Agent::FirstMessage() {
   v1::AgentMessage first;
   *first.mutable_register_() = plan_.registration;
   if (packages_ != nullptr) {
@@ -133,16 +136,23 @@ v1::AgentMessage Agent::FirstMessage() const {
     }
   }
   *first.mutable_work()->mutable_open() = plan_.open;
+  if (ever_connected_) {
+    Repeat();
+    if (leaving_) Leave();
+  }
+  v1::AgentMessage reports;
+  if (out_.work().transitions_size() > 0) {
+    reports.mutable_work()->mutable_transitions()->Swap(out_.mutable_work()->mutable_transitions());
+  }
+  first.MergeFrom(out_);
+  out_.Swap(&reports);
   return first;
 }
 
 void Agent::Connect() {
   left_ = false;
-  link_->Open(FirstMessage());
   open_ = true;
-  if (!ever_connected_) return;
-  Repeat();
-  if (leaving_) Leave();
+  link_->Open(FirstMessage());
   Flush();
 }
 

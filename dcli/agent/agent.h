@@ -29,7 +29,7 @@ class Agent : private Hands {
  private:
   void Connect();
   void ServeNow(std::vector<std::string> packages);
-  v1::AgentMessage FirstMessage() const;
+  v1::AgentMessage FirstMessage();
   void Heard(const v1::AgentOrder& order, const std::string& life);
   void Welcomed(const v1::Welcome& welcome, const std::string& life);
   void Settle(const std::string& life);

@@ -139,7 +139,7 @@ void Context::Note(std::string_view message) {
   const Lock lock(err_mutex_);
   out.flush();
   Wipe();
-  err << "dcli: " << Escaped(message) << '\n';
+  err << "dcli: " + Escaped(message) + '\n';  // one write of standard error, which has no buffer
   Draw();
 }
 

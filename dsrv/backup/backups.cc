@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
 constexpr size_t kJobs = 2;                       // beside --backup-every
-constexpr uint64_t kPace = 64 << 20;              // bytes read in a second
+constexpr uint64_t kPace = 16 << 20;              // bytes read in a second
 constexpr auto kLook = std::chrono::seconds(30);  // how often the clock is looked at
 
 Error Stops() {

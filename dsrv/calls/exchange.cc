@@ -20,7 +20,19 @@ void Exchange::ReadEnded() { reading_ = Reading::kEnded; }
 void Exchange::Answer(v1::WorkResponse* answers) {
   Check(unanswered_ > 0, "each message of a stream is answered once");
   --unanswered_;
+  if (answers->extended_size() > 0) --late_extends_;
   outbox_.Add(answers);
+}
+
+bool Exchange::TakeExtends(bool early) {
+  if (early && /*mutant early-out-of-order*/ late_extends_ == 0 /*end*/) return true;
+  ++late_extends_;
+  return false;
+}
+
+void Exchange::AnswerEarly(v1::WorkResponse* extended, bool all) {
+  if (all) --unanswered_;
+  outbox_.Add(extended);
 }
 
 bool Exchange::Add(SessionUpdate update) {

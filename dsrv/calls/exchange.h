@@ -31,6 +31,11 @@ class Exchange {
   // A message was read whose answers will come: by one call of Answer.
   void Expect() { ++unanswered_; }
   void Answer(v1::WorkResponse* answers);  // moves them out of the message
+  // The message that is dealt with has extends. True: they are answered by AnswerEarly; when they
+  // are not all of it, Answer holds the rest. Extends are answered in their order, so `early` ones
+  // wait, too, while those of a message before do.
+  bool TakeExtends(bool early);
+  void AnswerEarly(v1::WorkResponse* extended, bool all);
   // False: nothing is written any more. Then TakeUnsent gives the update's tasks back.
   bool Add(SessionUpdate update);
 
@@ -78,6 +83,7 @@ class Exchange {
   Reading reading_ = Reading::kPaused;
   Outbox outbox_;
   size_t unanswered_ = 0;       // messages read whose answers are not in the outbox yet
+  size_t late_extends_ = 0;     // messages whose extends come with Answer, and have not yet
   bool awaits_answers_ = true;  // before it ends
 };
 

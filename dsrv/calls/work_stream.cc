@@ -61,7 +61,7 @@ Result<Ok> WorkStream::MayEnter() const {
   return entered;
 }
 
-Result<Ok> WorkStream::TakeOpen() {
+Result<std::function<void(Engine&)>> WorkStream::TakeOpen() {
   auto poll = ToPoll(incoming_.open(), context_->peer(), Timestamp());
   if (!poll) return poll.error();
   auto allowed = caller_.Narrow(&poll->filter);
@@ -70,20 +70,22 @@ Result<Ok> WorkStream::TakeOpen() {
   const int32_t capacity = std::min(poll->max_tasks, limits::kCapacity);
   opened_ = true;
   ns_ = poll->filter.ns;
-  return Post([self = self_, poll = *poll,
-               capacity](Engine& engine) { self->OpenSession(engine, poll, capacity); },
-              256);
+  return std::function<void(Engine&)>([self = self_, poll = *poll, capacity](Engine& engine) {
+    self->OpenSession(engine, poll, capacity);
+  });
 }
 
 Result<Ok> WorkStream::Take() {
   auto entered = MayEnter();
   if (!entered) return entered;
+  std::function<void(Engine&)> open;
   if (!opened_) {
     if (!incoming_.has_open()) {
       return BadMessage("the first message of a Work stream must hold 'open'");
     }
     auto opened = TakeOpen();
-    if (!opened) return opened;
+    if (!opened) return opened.error();
+    open = *std::move(opened);
   } else if (incoming_.has_open()) {
     return BadMessage("'open' belongs in the first message of a Work stream only");
   }
@@ -104,8 +106,10 @@ Result<Ok> WorkStream::Take() {
     const Lock lock(mutex_);
     exchange_.Expect();
   }
+  // At once: nothing is handed out to a stream before what came with its `open` is dealt with.
   return Post(
-      [self = self_, message, rest = *std::move(rest)](Engine& engine) {
+      [self = self_, open = std::move(open), message, rest = *std::move(rest)](Engine& engine) {
+        if (open) open(engine);
         if (rest) rest(engine);
         self->Handle(engine, *message);
       },
@@ -182,16 +186,29 @@ void WorkStream::Handle(Engine& engine, Message& message) {
     auto answer = report ? ReportAs(engine, caller_, *report) : Result<Answer>(report.error());
     ToProto(instance, answer, answers->add_results());
   }
+  bool early = !message.extends.empty();
   for (const auto& extend : message.extends) {
-    ToProto(ExtendAs(engine, caller_, extend, session_id_), answers->add_extended());
+    const Extended extended = ExtendAs(engine, caller_, extend, session_id_);
+    early = early && extended.early;
+    ToProto(extended, answers->add_extended());
   }
   for (RelinquishCommand& relinquish : message.relinquishes) {
     (void)RelinquishAs(engine, caller_, relinquish);
   }
-  // The call may be done by now, and self_ with it.
-  engine.AfterCommit(session_id_, [self = shared_from_this(), answers](bool more) {
-    self->AnswerWith(answers.get(), more);
-  });
+  const auto self = shared_from_this();  // the call may be done by now, and self_ with it
+  const bool all = message.reports.empty();
+  const bool takes = answers->extended_size() > 0 && TakeExtends(early);
+  if (takes) {
+    auto extended = std::make_shared<v1::WorkResponse>();
+    extended->mutable_extended()->Swap(answers->mutable_extended());
+    engine.AfterPass(session_id_, [self, extended, all](bool more) {
+      self->AnswerEarly(extended.get(), all, more);
+    });
+  }
+  if (!takes || !all) {
+    engine.AfterCommit(session_id_,
+                       [self, answers](bool more) { self->AnswerWith(answers.get(), more); });
+  }
   if (message.drain && session_id_ != 0) engine.DrainSession(session_id_);
 }
 
@@ -242,6 +259,18 @@ void WorkStream::Update(SessionUpdate update) {
 void WorkStream::AnswerWith(v1::WorkResponse* answers, bool more) {
   const Lock lock(mutex_);
   exchange_.Answer(answers);
+  ReadOn();
+  if (!more) WriteOrFinish();
+}
+
+bool WorkStream::TakeExtends(bool early) {
+  const Lock lock(mutex_);
+  return exchange_.TakeExtends(early);
+}
+
+void WorkStream::AnswerEarly(v1::WorkResponse* extended, bool all, bool more) {
+  const Lock lock(mutex_);
+  exchange_.AnswerEarly(extended, all);
   ReadOn();
   if (!more) WriteOrFinish();
 }

@@ -69,7 +69,7 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
   Result<Ok> MayEnter() const;
   // Checks the message that was read, and posts it to the loop. An error ends the stream.
   Result<Ok> Take();
-  Result<Ok> TakeOpen();
+  Result<std::function<void(Engine&)>> TakeOpen();  // what it is to do in the loop
 
   // What a message asks for. Read before it enters the loop, which others wait for.
   struct Message {
@@ -95,6 +95,9 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
   void Update(SessionUpdate update);
   // `more`: another message for the client follows at once, and these answers go with it.
   void AnswerWith(v1::WorkResponse* answers, bool more);
+  // The extends of a message, ahead of its other answers; `all`: it has no others. From the loop.
+  void AnswerEarly(v1::WorkResponse* extended, bool all, bool more);
+  bool TakeExtends(bool early);  // as Exchange's
 
   void ReadOn() REQUIRES(mutex_);
 

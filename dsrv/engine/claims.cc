@@ -7,6 +7,14 @@ namespace {
 
 constexpr size_t kEndedClaims = 65'536;
 
+// Whether a record that waits for its instance's row tells of the claim. As long as it waits, no row
+// has the claim, either.
+auto TellsOf(uint64_t visit, const Claim& claim) {
+  return [visit, attempt = claim.attempt](const Event& event) {
+    return event.kind == ChangeKind::kClaimed && event.visit == visit && event.attempt == attempt;
+  };
+}
+
 }  // namespace
 
 Result<std::string> Claims::Relinquish(const std::string& ns, const std::string& id,
@@ -61,6 +69,22 @@ Timestamp Claims::NewDeadline(const Resident& resident, const Token* token,
   return timeout ? After(turn_.clock(), *timeout) : kNever;
 }
 
+// A crash may lose a claim that is not written, where the work may be repeated: the worker extends
+// it, or reports, and has it again. A begin that is written with its claim adds nothing to that. Of
+// a claim that is written already a crash would leave what has not begun, and goes to others once
+// its worker is late. And nobody may forget, while it runs, who holds a place of a limit, or who it
+// is where others are to run at the same worker.
+bool Claims::BeginsEarly(const Resident& resident, const Token& token, const Claim& claim,
+                         const ExtendArgs& args) const {
+  if (!options_.early_begins || !args.begin || claim.Begun() || !claim.Live()) return false;
+  if (/*mutant early-checkpoint*/ !args.checkpoint.empty() /*end*/) return false;
+  const auto& nodes = resident.machine().nodes;
+  if (/*mutant early-at-most-once*/ nodes[token.node].AtMostOnce() /*end*/) return false;
+  if (token.limits || nodes[token.step ? token.home : token.node].tells_worker) return false;
+  return /*mutant early-of-written*/ std::ranges::any_of(resident.pending,
+                                                         TellsOf(token.visit, claim)) /*end*/;
+}
+
 Extended Claims::Extend(const std::string& ns, const std::string& id, const ClaimRef& claim,
                         std::optional<Duration> by, ExtendArgs args) {
   Extended extended;
@@ -80,6 +104,7 @@ Extended Claims::Extend(const std::string& ns, const std::string& id, const Clai
   // On disk before the answer.
   const bool kept = /*mutant checkpoint-not-durable*/ !args.checkpoint.empty() /*end*/ ||
                     /*mutant begin-not-durable*/ args.begin /*end*/;
+  const bool early = listed && BeginsEarly(resident, *token, *listed, args);
   auto outcome = changer_.Apply(resident, [&](Scene& scene) {
     scene.born_after = BornAfter(resident, claim.id);
     return rules::Extend(scene, claim, deadline, args);
@@ -88,6 +113,7 @@ Extended Claims::Extend(const std::string& ns, const std::string& id, const Clai
     kept ? residents_.MarkDirty(resident) : residents_.MarkLazy(resident);
     extended.deadline = outcome->deadline;
     extended.cancel_requested = outcome->cancel_requested;
+    extended.early = early && !extended.cancel_requested;
     return extended;
   }
   extended.error = outcome.error();
@@ -108,10 +134,7 @@ void Claims::Undelivered(const std::vector<Task>& tasks, bool perhaps) {
       continue; /*end*/
     GivenBack(resident, *claim);
     const size_t told = resident.pending.size();
-    std::erase_if(resident.pending, [&](const Event& event) {
-      return event.kind == ChangeKind::kClaimed && event.visit == task->visit &&
-             event.attempt == claim->attempt;
-    });
+    std::erase_if(resident.pending, TellsOf(task->visit, *claim));
     const bool unseen = resident.pending.size() < told;  // by the feed
     changer_.Apply(resident, task->claim_id, [&](Scene& scene) {
       rules::Unclaim(scene, task->visit, task->claim_id, /*told=*/!unseen);

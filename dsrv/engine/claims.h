@@ -19,13 +19,14 @@ namespace dfsmr {
 class Claims : public Part {
  public:
   Claims(OpenTurn& turn, Catalog& catalog, Statistics& statistics, Residents& residents,
-         Changer& changer, Throttle& throttle)
+         Changer& changer, Throttle& throttle, const EngineOptions& options)
       : turn_(turn),
         catalog_(catalog),
         statistics_(statistics),
         residents_(residents),
         changer_(changer),
-        throttle_(throttle) {}
+        throttle_(throttle),
+        options_(options) {}
 
   Result<std::string> Relinquish(const std::string& ns, const std::string& id,
                                  const ClaimRef& claim, const GiveBackArgs& args);
@@ -82,6 +83,9 @@ class Claims : public Part {
   Held Find(const std::string& ns, const std::string& id, uint64_t visit, ClaimId claim);
   void Lose(Resident& resident, uint64_t visit, const Claim& claim, bool for_good);
   void Remember(const Change& change, NodeIndex node, const Claim& claim);
+  // Whether the answer to a begin need not wait for the commit.
+  bool BeginsEarly(const Resident& resident, const Token& token, const Claim& claim,
+                   const ExtendArgs& args) const;
   Timestamp NewDeadline(const Resident& resident, const Token* token, std::optional<Duration> by);
 
   OpenTurn& turn_;
@@ -90,6 +94,7 @@ class Claims : public Part {
   Residents& residents_;
   Changer& changer_;
   Throttle& throttle_;
+  const EngineOptions& options_;
   std::unordered_map<uint64_t, Ended> ended_;  // by serial, of this epoch
   std::deque<uint64_t> ended_order_;
 };

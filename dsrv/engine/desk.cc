@@ -319,9 +319,26 @@ void Desk::AfterCommit(SessionId session, std::function<void(bool)> tell) {
   answers_[session].push_back(std::move(tell));
 }
 
+void Desk::AfterPass(SessionId session, std::function<void(bool)> tell) {
+  early_answers_[session].push_back(std::move(tell));
+}
+
 void Desk::Tell(SessionId session, const std::function<void(SessionUpdate&)>& note, bool durable) {
   note(updates_[session]);
   if (!durable) updates_wait_.insert(session);
+}
+
+void Desk::PassOn(Answers* all, bool durable) {
+  for (auto& [session, answers] : *all) {
+    const bool open = waiters_.contains(session);  // else no two need be of one stream
+    const bool updated = updates_.contains(session) && updates_wait_.contains(session) != durable;
+    for (size_t i = 0; i < answers.size(); ++i) {
+      const bool more = open && (updated || i + 1 < answers.size());
+      auto answer = [tell = std::move(answers[i]), more] { tell(more); };
+      durable ? turn_.Answer(true, std::move(answer)) : turn_.AfterCommit(std::move(answer));
+    }
+  }
+  all->clear();
 }
 
 void Desk::TellSessions() {
@@ -331,15 +348,8 @@ void Desk::TellSessions() {
     if (spare == 0) continue;
     Tell(session, [spare](SessionUpdate& update) { update.spare += spare; }, /*durable=*/true);
   }
-  for (auto& [session, answers] : answers_) {
-    const bool open = waiters_.contains(session);  // else no two need be of one stream
-    const bool updated = updates_wait_.contains(session);
-    for (size_t i = 0; i < answers.size(); ++i) {
-      const bool more = open && (updated || i + 1 < answers.size());
-      turn_.AfterCommit([tell = std::move(answers[i]), more] { tell(more); });
-    }
-  }
-  answers_.clear();
+  PassOn(&early_answers_, /*durable=*/true);
+  PassOn(&answers_, /*durable=*/false);
   for (auto& [session, update] : updates_) {
     const Stream* stream = StreamOf(session);
     if (!stream) continue;

@@ -59,6 +59,7 @@ class Desk : public Part {
   std::map<ClaimId, InHand> InHandOf(SessionId session) const;
   void StopHandingOut(bool moves);
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);
+  void AfterPass(SessionId session, std::function<void(bool more)> tell);
 
   // Answers the polls that have waited long enough, in real time; so many at a time.
   void EndPolls();
@@ -145,6 +146,9 @@ class Desk : public Part {
   // What the worker is offered has changed.
   void Refilter(const WorkRefusals::Who& who);
   void HoldInHand(const Instance& instance, uint64_t visit, const Claim& claim);
+  using Answers = std::map<SessionId, std::vector<std::function<void(bool)>>>;
+  // Has the answers of this pass told: after it, if `durable`, or after the commit.
+  void PassOn(Answers* answers, bool durable);
   // Adds to what a stream is told: after the commit or, if `durable`, after this pass.
   void Tell(SessionId session, const std::function<void(SessionUpdate&)>& note,
             bool durable = false);
@@ -163,7 +167,8 @@ class Desk : public Part {
     std::shared_ptr<const Filter> filter;
   };
   std::map<ClaimId, Busy> busy_;  // live claims of polls, of workers that runs_on may be about
-  std::map<SessionId, std::vector<std::function<void(bool)>>> answers_;
+  Answers answers_;
+  Answers early_answers_;
   std::map<SessionId, SessionUpdate> updates_;
   std::set<SessionId> updates_wait_;  // whose updates wait for the commit
   std::vector<SessionId> allowed_;    // in this pass

@@ -61,7 +61,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       trust(turn, catalog, package_table, spaces, agenda),
       timers(turn),
       throttle(turn, statistics, measures, timers, agenda),
-      claims(turn, catalog, statistics, residents, changer, throttle),
+      claims(turn, catalog, statistics, residents, changer, throttle, options),
       sessions(turn, claims),
       upgrades(turn, catalog, residents, changer, agenda, throttle),
       values(turn, residents, options),
@@ -270,6 +270,10 @@ void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(
 
 void Engine::AfterCommit(SessionId session, std::function<void(bool)> tell) {
   parts_->desk.AfterCommit(session, std::move(tell));
+}
+
+void Engine::AfterPass(SessionId session, std::function<void(bool)> tell) {
+  parts_->desk.AfterPass(session, std::move(tell));
 }
 
 void Engine::Flush() {

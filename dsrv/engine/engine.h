@@ -110,6 +110,8 @@ class Engine {
   // The same for a session. `more`: another answer or update for the session follows at once, so
   // that one message can hold both.
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);
+  // At the end of this pass: for what need not be durable (Extended::early).
+  void AfterPass(SessionId session, std::function<void(bool more)> tell);
 
   // The definitions of a namespace, for compiling a source; any thread may read the set.
   std::shared_ptr<const DefinitionSet> DefinitionsOf(const std::string& ns);

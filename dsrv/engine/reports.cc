@@ -199,11 +199,13 @@ void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& ans
   if (children.empty() || args.transition != "suspend") return;
   const NodeIndex home = resident.machine().Find(answer.prev_node);
   const auto slot = instance.tokens.SlotOfHome(home);
-  if (!slot) return;
-  const Token& token = std::as_const(instance.tokens)[*slot];
-  if (!token.step->children) return;
+  const Token* token = slot ? &std::as_const(instance.tokens)[*slot] : nullptr;
+  // A cancel has taken it away: a resume starts them.
+  /*mutant left-children-lost*/ if (!token)
+    token = instance.tokens.LeftAt(home); /*end*/
+  if (!token || !token->step->children) return;
   rows::PutStarts(turn_.writer(), instance, home, children);
-  CacheOf(resident).items[token.step->children->generation].starts = children;
+  if (slot) CacheOf(resident).items[token->step->children->generation].starts = children;
 }
 
 std::optional<Answer> Reports::FormerAnswer(Resident& resident, const ReportArgs& args) {

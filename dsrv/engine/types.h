@@ -228,6 +228,9 @@ struct Extended {
   bool cancel_requested = false;
   bool kill_requested = false;
   std::optional<Error> error;
+  // An early begin: the answer need not wait for the commit, because the claim is not written
+  // either. A crash that loses the one loses the other, as it may lose any claim of that work.
+  bool early = false;
 };
 
 // A claim that a stream has in hand.
@@ -297,6 +300,9 @@ struct EngineOptions {
   bool AtHome() const { return !home || *home == partition; }
   Duration retention = std::chrono::hours(24 * 7);
   Duration lazy = std::chrono::milliseconds(300);  // a claim is written after at most this long
+  // Whether begins may be answered early (Extended). False where another server may take the
+  // partition over while this one still answers.
+  bool early_begins = true;
   Duration stats_every = std::chrono::seconds(5);
   size_t cached_instances = 100'000;
   // The clock stands until it is told to go on (Engine::BeginTurn). The store of such an engine is

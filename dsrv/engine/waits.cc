@@ -3,12 +3,12 @@
 namespace dfsmr {
 namespace {
 
-using Kind = WaitView::Kind;
+using WaitKind = WaitView::Kind;
 
 std::vector<WaitView> OfKeys(const std::vector<LimitKey>& keys) {
   std::vector<WaitView> waits;
   for (const LimitKey& key : keys) {
-    waits.push_back({.kind = Kind::kLimit, .key = key.key, .max = key.numbers.max.value_or(0)});
+    waits.push_back({.kind = WaitKind::kLimit, .key = key.key, .max = key.numbers.max.value_or(0)});
   }
   return waits;
 }
@@ -19,13 +19,13 @@ InstanceWaits WaitsIn(const Instance& instance) {
   InstanceWaits waits;
   if (instance.Stopped()) return waits;
   const Waits& reasons = instance.waits;
-  if (reasons.Has(Wait::kHold)) waits.instance.push_back({.kind = Kind::kHold});
+  if (reasons.Has(Wait::kHold)) waits.instance.push_back({.kind = WaitKind::kHold});
   if (reasons.Has(Wait::kStartAt)) {
-    waits.instance.push_back({.kind = Kind::kStartAt, .until = instance.start_at});
+    waits.instance.push_back({.kind = WaitKind::kStartAt, .until = instance.start_at});
   }
   if (reasons.Has(Wait::kAfter)) {
     for (const Instance::Prerequisite& one : instance.after) {
-      waits.instance.push_back({.kind = Kind::kAfter, .key = one.instance});
+      waits.instance.push_back({.kind = WaitKind::kAfter, .key = one.instance});
     }
   }
   const bool for_limits = reasons.Has(Wait::kLimit) || reasons.Has(Wait::kTurn);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "dsrv/wire/json_syntax.h"
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
@@ -102,6 +103,10 @@ Result<Duration> ToDuration(std::string_view what, const google::protobuf::Durat
 
 Result<Ok> CheckAnyJson(std::string_view what, const std::string& text, bool object) {
   if (text.size() > limits::kJson) return TooLarge(what, text.size(), limits::kJson);
+  // Ten times as fast as the parser that says what is wrong.
+  if (IsJson(text, limits::kJsonDepth) && (!object || json::KindOf(text) == json::Kind::kObject)) {
+    return Ok{};
+  }
   JsonGuard guard;
   const bool whole = Follow(text, &guard);
   if (guard.too_deep()) {

@@ -12,7 +12,7 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-constexpr size_t kAfterShown = 1'000;  // rows before one
+constexpr size_t kRowsBefore = 1'000;  // rows before one
 
 bool HasEnded(const v1::Step& step) {
   switch (step.state()) {
@@ -67,7 +67,7 @@ struct StepLevel::Summing {
     if (held && row.error().empty()) row.set_error(step.error());
     for (const std::string& before : step.after()) {
       const std::string_view other = RowOf(before, under);
-      if (other.empty() || other == path || after.size() == kAfterShown) continue;
+      if (other.empty() || other == path || after.size() == kRowsBefore) continue;
       if (!after.contains(other)) after.emplace(other);
     }
   }

@@ -168,11 +168,13 @@ void HoldLimits(Token& token, Timestamp now) {
 }
 
 // Lists a claim that a crash had lost and whose worker still has it. It counts from now on, and its
-// token holds what it asks for, though another may have got the place meanwhile.
-std::vector<Claim>::iterator Recover(Scene& scene, Token& token, ClaimId id) {
+// token holds what it asks for, though another may have got the place meanwhile. `agent`: its worker,
+// where that is one.
+std::vector<Claim>::iterator Recover(Scene& scene, Token& token, ClaimId id,
+                                     const std::string& agent = "") {
   Claim claim;
   claim.id = id;
-  claim.worker = "unknown";  // the name was lost, too
+  claim.worker = agent.empty() ? "unknown" : agent;  // of others the name was lost, too
   claim.attempt = ++token.attempt;
   claim.claim_time = scene.now;
   if (token.limits) HoldLimits(token, scene.now);
@@ -400,7 +402,7 @@ Result<Extension> Extend(Scene& scene, const ClaimRef& of, Timestamp deadline,
   auto claim = std::ranges::find(token.claims, of.id, &Claim::id);
   const bool unlisted = claim == token.claims.end();
   if (unlisted) {
-    claim = Recover(scene, token, of.id);
+    claim = Recover(scene, token, of.id, args.operation ? args.operation->agent : "");
     claim->session = args.session;
     claim->operation = args.operation;
     if (claim->operation) claim->operation->begin_time = scene.now;

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Measures whether a thing costs the same when there are very many of it.
 
-  tests/bench/scale.py [schedules|due|waiting|group|triggers|push]... [--bin build/bin] [--many N]
+  tests/bench/scale.py [schedules|due|waiting|group|triggers|push|backup]... [--bin build/bin] [--many N]
 
   schedules  what N (100,000) schedules cost in memory and CPU time until one of them is due
   due        how late the last of N (10,000) schedules begins that are due in the same second
@@ -9,10 +9,15 @@
   group      what it costs to finish a member of a group of ten, and of one of N (1,000,000)
   triggers   what a transition costs with N (100) change triggers, and with none
   push       how long others' starts take while packages of N (250) MiB are pushed, and before
+  backup     how many starts there are, and how long they take, while a store of N (1,024) MiB is backed
+             up, and before
 
-CPU times are those of dsrv, from /proc, per instance; both of a pair are taken from one run. `push` needs dcli there, too."""
+CPU times are those of dsrv, from /proc, per instance; both of a pair are taken from one run. `push` and
+`backup` need dcli there, too."""
 import argparse
+import base64
 import datetime
+import json
 import os
 import pathlib
 import queue
@@ -90,6 +95,12 @@ class Server:
             self.runner.StartBatch(v1.StartBatchRequest(starts=[
                 v1.StartRequest(machine=machine, id=f"{machine}-{i}", **more)
                 for i in range(first, last)]))
+
+    def dcli(self, *words, cwd=None):
+        """As from another machine: with what the others leave of the processors."""
+        subprocess.run(["nice", "-n", "19", self.programs / "dcli", *words], cwd=cwd, check=True,
+                       env={**os.environ, "DFSMR_SERVER": self.address},
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def work(self, machine, number):
         """Claims and reports so many tasks; the CPU seconds of the server for each."""
@@ -207,7 +218,7 @@ def triggers(programs, many):
 
 
 def starts_beside(server, action):
-    """Milliseconds of starts by four callers while `action` runs: the median, p99."""
+    """Of starts by four callers while `action` runs: milliseconds, the median and p99; rate."""
     over, took = threading.Event(), []
 
     def call():
@@ -219,12 +230,15 @@ def starts_beside(server, action):
     callers = [threading.Thread(target=call) for _ in range(4)]
     for caller in callers:
         caller.start()
+    begun = time.monotonic()
     action()
+    seconds = time.monotonic() - begun
     over.set()
     for caller in callers:
         caller.join()
+    rate = len(took) / seconds
     took.sort()
-    return took[len(took) // 2], took[len(took) * 99 // 100]
+    return took[len(took) // 2], took[len(took) * 99 // 100], rate
 
 
 def push(programs, many):
@@ -238,28 +252,38 @@ def push(programs, many):
         (package / "package.yaml").write_text(
             "package: big\nversion: 1.0.0\nworkers: {one: {serves: [go], run: ./run}}\n")
 
-        # Who pushes is on another machine: here that is what the others leave of the processors.
-        def dcli(*words):
-            subprocess.run(["nice", "-n", "19", programs / "dcli", "package", *words], cwd=folder,
-                           check=True,
-                           env={**os.environ, "DFSMR_SERVER": server.address},
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
         for turn in range(3):
             version = f"1.0.{turn}"
-            dcli("build", "big", "--version", version)
-            middle, late = starts_beside(server, lambda: time.sleep(8))
-            beside, later = starts_beside(
-                server, lambda: dcli("push", f"big-{version}.dfsmr"))
+            server.dcli("package", "build", "big", "--version", version, cwd=folder)
+            middle, late, _ = starts_beside(server, lambda: time.sleep(8))
+            beside, later, _ = starts_beside(
+                server,
+                lambda: server.dcli("package", "push", f"big-{version}.dfsmr", cwd=folder))
             print(f"a start beside the push of {many} MiB: median {beside:.1f} ms, p99 {later:.1f};"
                   f" before it {middle:.1f} and {late:.1f}: ratio of the p99 {later / late:.2f}",
                   flush=True)
             (package.parent / f"big-{version}.dfsmr").unlink()
 
 
+def backup(programs, many):
+    with Server(programs) as server:
+        server.define([JOB.format(name="job", more=""), JOB.format(name="large", more="")])
+        for number in range(many * 16):  # 64 KiB each, of which nothing can be compressed
+            text = base64.b64encode(os.urandom(48 << 10)).decode()
+            server.start("large", 1, begin=number, params=json.dumps({"text": text}))
+        for _ in range(3):
+            middle, late, rate = starts_beside(server, lambda: time.sleep(8))
+            begun = time.monotonic()
+            beside, later, slower = starts_beside(server, lambda: server.dcli("backup", "-"))
+            print(f"a start beside a backup of {many} MiB ({time.monotonic() - begun:.0f} s): median"
+                  f" {beside:.1f} ms, p99 {later:.1f}, {slower:.0f}/s; before it {middle:.1f},"
+                  f" {late:.1f}, {rate:.0f}/s: ratio of the p99 {later / late:.2f}, of the rate"
+                  f" {slower / rate:.2f}", flush=True)
+
+
 CASES = {"schedules": (schedules, 100_000), "due": (due, 10_000), "waiting": (waiting, 1_000_000),
          "group": (group, 1_000_000), "triggers": (triggers, 100),
-         "push": (push, 250)}
+         "push": (push, 250), "backup": (backup, 1024)}
 
 
 def main():

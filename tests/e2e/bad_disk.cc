@@ -6,8 +6,8 @@
 //
 // An order is a line: CALL PART ERRNO SKIP. CALL is write, sync or read; PART is in the file's
 // name ("*": any file); SKIP is how many such calls succeed first. From then on each fails: a disk
-// that has failed once is not well again by itself. Calls that failed are counted in ORDERS.failed,
-// by one byte each.
+// that has failed once is not well again by itself. With ERRNO 0 it never returns. Calls that failed
+// or hang are counted in ORDERS.failed, by one byte each.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/uio.h>
@@ -80,6 +80,7 @@ bool Fails(const char* call, int file) {
   const bool meant = ReadOrder(&order) && std::strcmp(order.call, call) == 0 &&
                      IsBelow(file, order.part) && ++skipped > order.skip;
   if (meant) Count();
+  while (meant && order.number == 0) pause();
   errno = meant ? order.number : before;
   return meant;
 }

@@ -8,6 +8,7 @@ import pytest
 
 from support import DCLI, JOB, ONCE, Cli, eventually, now, seconds
 from test_agent_run import away, lives, those_away
+from test_bad_disk import BadDisk
 
 WORKERS = """\
 workers:
@@ -226,6 +227,30 @@ def test_an_operation_outlives_the_server(live, new_server, tmp_path):
     (tmp_path / "fifo").write_text("x\n")
     eventually(lambda: one.result(id) == "SUCCESS", within=20)
     assert len(those_away(tmp_path)) == 1
+
+
+def test_a_begin_that_a_crash_lost_goes_on_and_runs_once(live, new_server, tmp_path):
+    disk = BadDisk(tmp_path)
+    server = new_server(data=disk.data, environment=disk.environment).start()
+    space = server.space("default")
+    begun = tmp_path / "begun"
+    one = live(f"echo $DFSMR_INSTANCE >> {begun}\n"
+               f"while [ ! -e {tmp_path}/go-$DFSMR_INSTANCE ]; do sleep 0.05; done", of=space)
+    ids = [space.start("job", id=f"i{n}") for n in range(4)]  # as many as it has slots
+    eventually(lambda: begun.exists() and sorted(begun.read_text().split()) == ids)
+    ids.append(space.start("job", id="i4"))
+    disk.hang("write", ".log")
+    (tmp_path / "go-i0").touch()
+    eventually(lambda: "i4" in begun.read_text().split())  # its begin is answered, and on no disk
+    server.kill()
+    assert disk.heal() > 0
+    server.start()
+    for id in ids:
+        (tmp_path / f"go-{id}").touch()
+    for id in ids:
+        eventually(lambda: one.result(id) == "SUCCESS", within=20)
+    assert sorted(begun.read_text().split()) == ids
+    assert [change.attempt for change in space.history("i4") if change.transition] == [1]
 
 
 def test_many_short_tasks(live, space):

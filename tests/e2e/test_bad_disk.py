@@ -34,6 +34,10 @@ class BadDisk:
         fresh.write_text(f"{call} {part} {number} {skip}\n")
         fresh.rename(self.orders)
 
+    def hang(self, call, part):
+        """Such calls do not return any more."""
+        self.fail(call, part, number=0)
+
     def heal(self):
         """Says how many calls have failed."""
         self.orders.unlink()

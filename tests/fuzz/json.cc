@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "dsrv/wire/json_syntax.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/base/result.h"
@@ -45,6 +46,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Check(json::Unquote(json::Quote(a)) == a, "what is quoted is unquoted again");
     Check(nlohmann::json::accept(json::Quote(a)), "what is quoted is JSON");
   }
+  Check(!IsJson(a, limits::kJsonDepth) || nlohmann::json::accept(json::Bounded(a)),
+        "both parsers take it");
   (void)Quoted(a);
   Check(json::Same(a, b) == json::Same(b, a), "which is which does not matter");
   const std::string merged = json::Merge(a, b);

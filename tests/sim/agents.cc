@@ -26,7 +26,11 @@ std::string PlaceOf(const Task& task) { return task.machine + "/" + task.node; }
 }  // namespace
 
 AgentSim::AgentSim(uint64_t seed, bool trace)
-    : random_(seed * 13 + 7), trace_(trace), store_(memory_), world_({}, &store_) {
+    : random_(seed * 13 + 7),
+      begins_(seed * 13 + 8),
+      trace_(trace),
+      store_(memory_),
+      world_({}, &store_) {
   world_.Define(kMachine);
   for (const char* name : {"a0", "a1", "a2"}) agents_[name].name = name;
   world_.OnCommit([this](const Turn&, const std::vector<Event>& events) { Told(events); });
@@ -105,6 +109,7 @@ void AgentSim::Crashed() {
   worked_ = {};
   fresh_ = true;
   for (auto& [claim, one] : operations_) {
+    if (one.begun && !one.begin_kept) Doubt(claim, one);
     if (!Kept(one)) one.shared = true;  // it may have been lost before
   }
   for (auto& [name, agent] : agents_) {
@@ -123,6 +128,22 @@ void AgentSim::Crashed() {
     const Duration within = agents_[one.agent].begin_within;
     if (!one.begin_sent) one.begin_by = std::max(one.begin_by, world_.now() + within);
   }
+}
+
+// Its begin was told early. A crash may have lost it, with its claim; it never leaves a claim that
+// has not begun. What runs at most once is never told early: with it nothing is in doubt.
+void AgentSim::Doubt(const std::string& claim, Operation& one) {
+  const auto instance = rows::GetInstance({world_.store(), world_.partition()},
+                                          {"ns", one.task.instance},
+                                          world_.engine().reader().registry.resolve());
+  const Token* token = instance ? std::as_const(instance->tokens).Find(one.task.visit) : nullptr;
+  const Claim* listed = token ? token->FindClaim(one.task.claim_id) : nullptr;
+  Expect(!listed || !listed->Live() || listed->Begun(), claim + " is left without its begin");
+  if (one.once) return;
+  one.begun = false;
+  Work& work = work_[{one.task.instance, one.task.visit}];
+  --work.attempts;
+  work.perhaps += 2;  // a claim that is made before it is heard of again keeps its number
 }
 
 // From the first turn on a new server waits for agents.
@@ -302,32 +323,49 @@ void AgentSim::Begin(Engine& engine, Operation& one) {
   const Visit visit{one.task.instance, one.task.visit};
   const bool first = !std::exchange(one.begin_sent, true);
   if (first) ++work_[visit].perhaps;
-  Extended answer = engine.Extend("ns", one.task.instance, claim, std::nullopt,
-                                  {.begin = true, .session = agent.stream});
-  Note("begin " + claim + (answer.error ? ": " + answer.error->message : ""));
-  const Timestamp now = engine.now();
-  engine.AfterCommit([this, claim, visit, answer, now, first, worked = worked_, epoch = epoch_] {
-    Operation& begun = operations_.at(claim);
+  const std::string checkpoint = begins_.Chance(15) ? NewCheckpoint(visit) : "";
+  const Extended answer =
+      engine.Extend("ns", one.task.instance, claim, std::nullopt,
+                    {.begin = true, .checkpoint = checkpoint, .session = agent.stream});
+  Note("begin " + claim + " " + checkpoint + (answer.early ? "early" : "") +
+       (answer.error ? ": " + answer.error->message : ""));
+  const auto told = [this, claim, visit, answer, checkpoint, last = checkpoints_, first,
+                     now = engine.now(), worked = worked_, epoch = epoch_] {
     if (answer.error) {
+      Operation& refused = operations_.at(claim);
       if (first && epoch == epoch_) --work_[visit].perhaps;
-      begun.over_sent = begun.over = true;
+      refused.over_sent = refused.over = true;
       return;
     }
-    // What a crash had lost is no longer void.
-    Expect(begun.begun || begun.epoch < epoch || begun.begin_by + 1s > worked,
-           "a claim began that was void: " + claim);
-    Expect((answer.deadline == kNever) == begun.once, claim + " has a wrong deadline");
-    Expect(begun.once || answer.deadline > now + 39s,
-           "the deadline of " + claim + " is not of its begin");
-    begun.deadline = begun.settled = answer.deadline;
-    if (std::exchange(begun.begun, true)) return;
-    --work_[visit].perhaps;
-    ++work_[visit].attempts;
-    if (!begun.once) return;
-    Work& work = work_[visit];
-    Expect(++work.begins <= 1 + work.frees, "began twice: " + visit.first + " visit " +
-                                                std::to_string(visit.second) + " claim " + claim);
+    if (!checkpoint.empty()) CheckpointKept(visit, last);
+    Begun(claim, answer, now, worked);
+  };
+  if (answer.early) engine.AfterPass(agent.stream, [told](bool) { told(); });
+  engine.AfterCommit([this, claim, answer, told] {
+    if (!answer.early) told();
+    if (!answer.error) operations_.at(claim).begin_kept = true;
   });
+}
+
+// The agent is told that it may run.
+void AgentSim::Begun(const std::string& claim, const Extended& answer, Timestamp now,
+                     Timestamp worked) {
+  Operation& begun = operations_.at(claim);
+  // What a crash had lost is no longer void.
+  Expect(begun.begun || begun.epoch < epoch_ || begun.begin_by + 1s > worked,
+         "a claim began that was void: " + claim);
+  Expect((answer.deadline == kNever) == begun.once, claim + " has a wrong deadline");
+  Expect(begun.once || answer.deadline > now + 39s,
+         "the deadline of " + claim + " is not of its begin");
+  begun.deadline = begun.settled = answer.deadline;
+  if (std::exchange(begun.begun, true)) return;
+  const Visit visit{begun.task.instance, begun.task.visit};
+  Work& work = work_[visit];
+  --work.perhaps;
+  ++work.attempts;
+  if (!begun.once) return;
+  Expect(++work.begins <= 1 + work.frees, "began twice: " + visit.first + " visit " +
+                                              std::to_string(visit.second) + " claim " + claim);
 }
 
 void AgentSim::Extend(Engine& engine, Operation& one, bool checkpoint) {
@@ -336,9 +374,7 @@ void AgentSim::Extend(Engine& engine, Operation& one, bool checkpoint) {
   const Visit visit{one.task.instance, one.task.visit};
   ExtendArgs args{.session = agent.stream};
   Work& work = work_[visit];
-  if (work.checkpoints.empty()) work.checkpoints.insert("");
-  if (checkpoint) args.checkpoint = "{\"n\":" + std::to_string(++checkpoints_) + "}";
-  if (checkpoint) work.checkpoints.insert(args.checkpoint);
+  if (checkpoint) args.checkpoint = NewCheckpoint(visit);
   Extended answer = engine.Extend("ns", one.task.instance, claim, std::nullopt, args);
   const bool begun = one.begun;
   // One that a crash had lost begins when it is heard of again, and may be lost again.
@@ -360,13 +396,21 @@ void AgentSim::Extend(Engine& engine, Operation& one, bool checkpoint) {
           return;
         }
         if (begun) extended.deadline = answer.deadline;
-        if (text.empty()) return;
-        // Those of before are replaced; those sent since may be the latest one.
-        std::set<std::string>& known = work_[visit].checkpoints;
-        std::erase_if(known, [&](const std::string& old) {
-          return old.empty() || std::stoi(old.substr(5)) < last;
-        });
+        if (!text.empty()) CheckpointKept(visit, last);
       });
+}
+
+std::string AgentSim::NewCheckpoint(const Visit& visit) {
+  std::set<std::string>& known = work_[visit].checkpoints;
+  if (known.empty()) known.insert("");
+  return *known.insert("{\"n\":" + std::to_string(++checkpoints_) + "}").first;
+}
+
+// Those of before are replaced; those sent since may be the latest one.
+void AgentSim::CheckpointKept(const Visit& visit, int number) {
+  std::erase_if(work_[visit].checkpoints, [&](const std::string& old) {
+    return old.empty() || std::stoi(old.substr(5)) < number;
+  });
 }
 
 void AgentSim::Report(Engine& engine, Operation& one, const std::string& transition) {

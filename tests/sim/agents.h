@@ -36,6 +36,7 @@ class AgentSim {
     Timestamp begin_by = kNever;  // the latest that is possible
     bool begin_sent = false;
     bool begun = false;           // acknowledged
+    bool begin_kept = false;      // and on disk
     Timestamp deadline = kNever;  // of a begun one
     Timestamp settled = kNever;   // the same, on disk
     bool over_sent = false;       // reported, given back, or no process of it lives
@@ -73,6 +74,7 @@ class AgentSim {
   void Step();
   void Write();
   void Crashed();
+  void Doubt(const std::string& claim, Operation& one);
   void Awaited();
   void Quiet();
   void Act(Engine& engine, Agent& agent);
@@ -85,7 +87,10 @@ class AgentSim {
   void Receive(const std::string& name, const std::string& session, SessionUpdate update);
   void Take(Agent& agent, Task task);
   void Begin(Engine& engine, Operation& one);
+  void Begun(const std::string& claim, const Extended& answer, Timestamp now, Timestamp worked);
   void Extend(Engine& engine, Operation& one, bool checkpoint);
+  std::string NewCheckpoint(const Visit& visit);
+  void CheckpointKept(const Visit& visit, int number);
   void Report(Engine& engine, Operation& one, const std::string& transition);
   void GiveBack(Engine& engine, Operation& one, bool refused);
   void Ended(Engine& engine, const Agent& agent, Operation& one);
@@ -108,6 +113,7 @@ class AgentSim {
   void Note(const std::string& what);
 
   Random random_;
+  Random begins_;  // checkpoints of begins
   const bool trace_;
   MemoryStore memory_;
   FaultyStore store_;

@@ -63,7 +63,7 @@ void Lockstep::Answered() {
 
 void Lockstep::Replay(OneTurn turn) {
   if (!problem().empty()) return;
-  model_.BeginTurn(turn.events);
+  model_.BeginTurn(turn.events, turn.cancelled);
   for (const auto& step : turn.steps) {
     if (problem().empty()) step(model_);
   }
@@ -228,6 +228,7 @@ Result<Ok> Asked::Skip(const std::string& ns, const std::string& id, const std::
 
 Result<Ok> Asked::Cancel(const std::string& ns, const std::string& id, CancelMode mode) {
   auto answer = engine_.Cancel(ns, id, mode);
+  if (answer) lockstep_.Cancelled(id);
   lockstep_.Note(id, [id, mode, answer](Model& model) { model.Cancel(id, mode, answer); });
   return answer;
 }

@@ -30,6 +30,7 @@ class Lockstep final : public World::Watcher {
   void Note(std::function<void(Model&)> step);
   // A call for one instance.
   void Note(const std::string& id, std::function<void(Model&)> step);
+  void Cancelled(const std::string& id) { open_.cancelled.insert(id); }
   // Waiters are numbered here.
   uint64_t NextWaiter() { return ++last_waiter_; }
   void Know(WaiterId engines, uint64_t waiter) { waiters_[engines] = waiter; }
@@ -60,6 +61,7 @@ class Lockstep final : public World::Watcher {
     uint64_t number = 0;
     std::vector<std::function<void(Model&)>> steps;
     std::set<std::string> asked;  // instances that calls are about
+    std::set<std::string> cancelled;
     std::shared_ptr<std::vector<Model::Served>> late =
         std::make_shared<std::vector<Model::Served>>();
     std::shared_ptr<std::vector<Timestamp>> clocks = std::make_shared<std::vector<Timestamp>>();

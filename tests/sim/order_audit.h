@@ -75,15 +75,13 @@ class OrderAudit {
   }
 
   // The steps that are written with this path, whatever their number in a list. `below`: those of a
-  // nested plan as well, and those that subscribe to it; but not what subscribes to what a worker
-  // has planned in it, which does not keep all orders yet.
+  // nested plan as well, and those that subscribe to it.
   std::vector<uint32_t> StepsOf(const std::string& path, bool below = false) const {
     std::vector<uint32_t> steps;
     for (uint32_t i = 0; i < graph_.steps.size(); ++i) {
       const std::string& of = graph_.steps[i].of;
       const bool inside = below && of.starts_with(path + ".");
-      const bool near = inside && std::ranges::count(of.substr(path.size()), '.') < 3;
-      if (of == path || near) steps.push_back(i);
+      if (of == path || inside) steps.push_back(i);
     }
     return steps;
   }
@@ -93,6 +91,23 @@ class OrderAudit {
         part, [this](const Named& one) { return !StepsOf(one.path, /*below=*/true).empty(); });
   }
 
+  // Nothing waits for what subscribes to a step, or for what is planned by that. It is called
+  // TRIGGER.ACTION, and no other step of the simulator has the name of its action.
+  std::vector<std::string> Subscribers() const {
+    std::vector<std::string> paths;
+    for (const Step& step : graph_.steps) {
+      const std::string& action = graph_.actions[step.action].name;
+      if (!action.empty() && step.of.ends_with("." + action)) paths.push_back(step.of);
+    }
+    return paths;
+  }
+  bool IsWaitedFor(uint32_t step) const {
+    const std::string& of = graph_.steps[step].of;
+    return std::ranges::none_of(subscribers_, [&of](const std::string& path) {
+      return of == path || of.starts_with(path + ".");
+    });
+  }
+
   // What comes after something only by way of an `if` does not wait for that.
   void InOrder(const Steps& first, const Steps& second) {
     for (const Named& before : first) {
@@ -100,6 +115,7 @@ class OrderAudit {
         const bool nested = !before.node->plan.empty();
         const bool decides = after.node->condition != nullptr;  // and what is below it follows
         for (uint32_t from : StepsOf(before.path, nested)) {
+          if (!IsWaitedFor(from)) continue;
           for (uint32_t to : StepsOf(after.path, !decides)) MustLead(from, to, decides);
         }
       }
@@ -135,6 +151,7 @@ class OrderAudit {
 
   const PlanGraph& graph_;
   const Expect expect_;
+  const std::vector<std::string> subscribers_ = Subscribers();
 };
 
 }  // namespace dfsmr

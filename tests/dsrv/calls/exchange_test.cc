@@ -30,6 +30,12 @@ v1::WorkResponse AnswerOf(const std::string& node, int results = 1) {
   return answers;
 }
 
+v1::WorkResponse ExtendsOf(int64_t deadline) {
+  v1::WorkResponse answers;
+  answers.add_extended()->mutable_deadline()->set_seconds(deadline);
+  return answers;
+}
+
 Names TasksIn(const v1::WorkResponse& message) {
   Names names;
   for (const v1::Task& task : message.tasks()) names.push_back(task.instance());
@@ -111,6 +117,46 @@ TEST_CASE(
   const auto again = box.TakeUnsent();
   CHECK(again.doubtful.empty());
   CHECK(again.undelivered.empty());
+}
+
+TEST_CASE("extends are answered in their order, also early ones") {
+  Exchange exchange;
+  for (int i = 0; i < 4; ++i) ReadOne(exchange);
+  CHECK(exchange.TakeExtends(/*early=*/true));
+  auto first = ExtendsOf(1);
+  exchange.AnswerEarly(&first, /*all=*/false);
+  const v1::WorkResponse* message = exchange.BeginWrite();
+  REQUIRE(message);
+  CHECK(message->extended_size() == 1);
+  exchange.WriteDone(true);
+
+  CHECK(!exchange.TakeExtends(/*early=*/false));
+  CHECK(!exchange.TakeExtends(/*early=*/true));  // the one before is not answered
+  AnswerOne(exchange, "x");  // of the first message: there was nothing left of its extends
+  auto second = ExtendsOf(2);
+  exchange.Answer(&second);
+  CHECK(!exchange.TakeExtends(/*early=*/true));
+  for (int64_t deadline : {3, 4}) {
+    auto later = ExtendsOf(deadline);
+    exchange.Answer(&later);
+  }
+  message = exchange.BeginWrite();
+  REQUIRE(message);
+  REQUIRE(message->extended_size() == 3);
+  for (int i = 0; i < 3; ++i) CHECK(message->extended(i).deadline().seconds() == i + 2);
+  exchange.WriteDone(true);
+  CHECK(exchange.TakeExtends(/*early=*/true));
+}
+
+TEST_CASE("a message that is answered early is not one of those that pause reads") {
+  Exchange exchange;
+  for (size_t i = 0; i < 2 * Exchange::kUnanswered; ++i) {
+    ReadOne(exchange);
+    REQUIRE(exchange.TakeExtends(/*early=*/true));
+    auto extended = ExtendsOf(1);
+    exchange.AnswerEarly(&extended, /*all=*/true);
+  }
+  CHECK(exchange.BeginRead());
 }
 
 TEST_CASE("dropping what waits leaves the message that is being written") {

@@ -157,6 +157,8 @@ TEST_CASE("a partition that does not answer holds nobody up") {
   CHECK(stream.Allowed().empty());
   REQUIRE(stream.again);
   stream.now = *stream.again;
+  CHECK(stream.Allowed().empty());  // what the other has said is old by now
+  stream.Has(0, 5);
   CHECK(stream.Allowed() == Allowed{{0, 1}});
 }
 
@@ -167,6 +169,8 @@ TEST_CASE("what a partition has is asked when its stream is opened, and waited f
   stream.Has(0, 5);
   CHECK(stream.Allowed().empty());
   stream.now = *stream.again;
+  CHECK(stream.Allowed().empty());  // what the other has said is old by now
+  stream.Has(0, 5);
   CHECK(stream.Allowed() == Allowed{{0, 1}});
   stream.Hands(0, "", 1);
   stream.now += milliseconds(2);

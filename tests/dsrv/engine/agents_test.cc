@@ -179,5 +179,123 @@ TEST_CASE("another partition than home takes whom home has let in, and tells of 
   CHECK(world.engine().last_seq() == 0);
 }
 
+// The first turn of a begin, which is not written yet.
+Extended BeginIn(World& world, const Process& process, const Task& task,
+                 const std::string& checkpoint = "") {
+  Extended answer;
+  world.Decide([&](Engine& e) {
+    answer =
+        e.Extend("ns", task.instance, task.claim, std::nullopt,
+                 {.begin = true, .checkpoint = checkpoint, .session = process.stream});
+  });
+  REQUIRE(!answer.error);
+  return answer;
+}
+
+const Claim* ClaimIn(const Instance& instance, const Task& task) {
+  const Token* token = instance.tokens.Find(task.visit);
+  return token ? token->FindClaim(task.claim_id) : nullptr;
+}
+
+TEST_CASE("a begin is answered early where a crash takes it together with its claim") {
+  World world;
+  world.Define(kMachine);
+  world.Start("m", "i");
+  Process one(world, "s1");
+  const Task task = one.tasks.at(0);
+  CHECK(BeginIn(world, one, task).early);
+  REQUIRE(world.InFlight());
+  SUBCASE("written") {
+    world.Commit();
+    world.Crash();
+    const auto instance = world.Get("i");
+    const Claim* claim = ClaimIn(*instance, task);
+    REQUIRE(claim);
+    CHECK(claim->Begun());
+    Process again(world, "s1");
+    CHECK(again.tasks.empty());
+  }
+  SUBCASE("lost") {
+    world.Crash();
+    CHECK(!ClaimIn(*world.Get("i"), task));
+    // The agent that comes back is given the visit, unless it says at once that it has it.
+    AttachArgs args{.ns = "ns", .name = "h", .row = {}, .filter = {.ns = "ns"}, .terms = {}};
+    args.row.session = "s1";
+    args.row.slots = 4;
+    args.terms = {5s, "s1", 10s, "h"};
+    std::vector<Task> tasks;
+    const Extended extended = world.Do([&](Engine& e) {
+      auto attached = e.agents().Attach(args, [&tasks](SessionUpdate update) {
+        std::ranges::move(update.tasks, std::back_inserter(tasks));
+      });
+      REQUIRE(attached);
+      return e.Extend("ns", "i", task.claim, std::nullopt, {.session = attached->stream});
+    });
+    CHECK(!extended.error);
+    CHECK(tasks.empty());
+    const auto instance = world.Get("i");
+    const Claim* claim = ClaimIn(*instance, task);
+    REQUIRE(claim);
+    CHECK(claim->Begun());
+    CHECK(claim->worker == "h");
+  }
+  CHECK(world.Report(task, "ok"));
+}
+
+TEST_CASE("a begin that promises more than its claim waits for the commit") {
+  World world;
+  world.Define(kMachine);
+  const auto begins_early = [&world](const std::string& machine) {
+    world.Start(machine, "i");
+    Process one(world, "s1");
+    return BeginIn(world, one, one.tasks.at(0)).early;
+  };
+  SUBCASE("its checkpoint is to be kept") {
+    world.Start("m", "i");
+    Process one(world, "s1");
+    CHECK(!BeginIn(world, one, one.tasks.at(0), R"({"n":1})").early);
+  }
+  SUBCASE("its claim is written: a crash would leave it without its begin") {
+    world.Start("m", "i");
+    Process one(world, "s1");
+    REQUIRE(world.Do([](Engine& e) { return e.Settle("ns", "i"); }));
+    CHECK(!BeginIn(world, one, one.tasks.at(0)).early);
+  }
+  SUBCASE("its claim is written with what made it ready") {
+    Process one(world, "s1");
+    world.Start("m", "i");
+    CHECK(!BeginIn(world, one, one.tasks.at(0)).early);
+  }
+  SUBCASE("it is repeated, and the first may not be written yet") {
+    world.Start("m", "i");
+    Process one(world, "s1");
+    CHECK(BeginIn(world, one, one.tasks.at(0)).early);
+    CHECK(!BeginIn(world, one, one.tasks.at(0)).early);
+  }
+  SUBCASE("it holds a place of a limit") {
+    world.Define("id: held\nnodes: {a: {start: true, limit: k, transitions: {ok: done}}, "
+                 "done: {final: true}}\n");
+    CHECK(!begins_early("held"));
+  }
+  SUBCASE("another step is to run at the same agent") {
+    world.Define("plan: p\nflow: [{step: a, action: x}, "
+                 "{step: b, action: x, runs_on: {agent: \"${a.worker}\"}}]\n");
+    CHECK(!begins_early("p"));
+  }
+  SUBCASE("it runs at most once") {
+    world.Define("id: once\nnodes: {a: {start: true, timeout: 0.0, transitions: {ok: done}}, "
+                 "done: {final: true}}\n");
+    CHECK(!begins_early("once"));
+  }
+}
+
+TEST_CASE("no begin is answered early where another server may take over meanwhile") {
+  World world({.early_begins = false});
+  world.Define(kMachine);
+  world.Start("m", "i");
+  Process one(world, "s1");
+  CHECK(!BeginIn(world, one, one.tasks.at(0)).early);
+}
+
 }  // namespace
 }  // namespace dfsmr

@@ -127,6 +127,36 @@ flow: [{step: s, spawn: {plan: leaf, for_each: [1, 2, 3], as: n, concurrency: 2}
   }
 }
 
+TEST_CASE("children that are asked for under a cancel are started by the resume") {
+  for (bool crash : {false, true}) {
+    CAPTURE(crash);
+    World world;
+    world.Define("plan: c\nflow: [{step: l, action: y}]\n---\n"
+                 "plan: p\nflow: [{step: s, action: x}, {step: t, action: x}]\n");
+    world.Start("p");
+    const auto tasks = world.Ready();
+    REQUIRE(tasks.size() == 2);
+    REQUIRE(world.Report(tasks[0], "suspend"));
+    Cancel(world, "i", CancelMode::kCancel);
+    const Task woken = world.ReadyOne();
+    CHECK(woken.event == "cancel");
+    REQUIRE(world.Do([&](Engine& e) {
+      return e.Report("ns", "i", {.transition = "suspend", .claim = woken.claim, .children = 1},
+                      {{.machine = "c"}});
+    }));
+    REQUIRE(world.Report(tasks[1], "ok"));
+    CHECK(Standing(world, "i") == "STOPPED CANCELLED");
+    CrashSometimes(world, crash);
+    REQUIRE(Resume(world, "i"));
+    world.Drain();
+    REQUIRE(world.Report(world.ReadyOne(), "ok"));  // the child's
+    world.Drain();
+    REQUIRE(world.Report(world.ReadyOne(), "ok"));
+    CHECK(Standing(world, "i") == "STOPPED SUCCESS");
+    Healthy(world);
+  }
+}
+
 TEST_CASE("what a child that is being cancelled was told late counts when its parent goes on") {
   World world;
   world.Define(R"(

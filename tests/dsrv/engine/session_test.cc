@@ -127,6 +127,32 @@ TEST_CASE("an answer to a stream says whether an update follows") {
   CHECK(told.back() == "alone");
 }
 
+TEST_CASE("an early answer to a stream is told after its pass, and says whether tasks follow") {
+  World world;
+  world.Define(kMachine);
+  StartEach(world, 2);
+  Stream stream(world, 1);
+  std::vector<std::string> told;
+  const auto answers = [&](Engine& engine) {
+    engine.AfterCommit(stream.id, [&](bool more) { told.push_back(more ? "late, more" : "late"); });
+    engine.AfterPass(stream.id, [&](bool more) { told.push_back(more ? "early, more" : "early"); });
+  };
+  world.Decide(answers);
+  CHECK(told == std::vector<std::string>{"early"});
+  world.Commit();
+  CHECK(told.back() == "late");
+  told.clear();
+  world.Decide([&](Engine& engine) {
+    const Task& task = stream.tasks.at(0);
+    REQUIRE(engine.Report("ns", task.instance, {.transition = "ok", .claim = task.claim}));
+    answers(engine);
+  });
+  CHECK(told == std::vector<std::string>{"early, more"});
+  CHECK(stream.tasks.size() == 2);
+  world.Commit();
+  CHECK(told.back() == "late");
+}
+
 TEST_CASE("a stream is given work up to its capacity, and more as it reports") {
   World world;
   world.Define(kMachine);

@@ -121,6 +121,22 @@ TEST_CASE("what comes while a turn is written is decided meanwhile, and shares o
   CHECK(rig.store.begun() == 2);
 }
 
+TEST_CASE("an answer that need not be durable does not wait for the disk") {
+  Rig rig;
+  auto first = rig.Post("a");
+  rig.store.AwaitBegun(1);
+  std::promise<void> told;
+  REQUIRE(rig.loop->Post({.run =
+                              [&told](Engine& in) {
+                                in.writer().batch.Put("b", "");
+                                in.AfterPass(SessionId{}, [&told](bool) { told.set_value(); });
+                              },
+                          .drop = [] {}}));
+  told.get_future().wait();
+  CHECK(!Ready(first.told));
+  CHECK(rig.store.begun() == 1);
+}
+
 TEST_CASE("a turn that waits for the disk takes only so much") {
   Rig rig;
   auto first = rig.Post("a");

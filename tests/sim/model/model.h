@@ -43,7 +43,7 @@ class Model {
   const std::string& problem() const { return problem_; }
 
   // Turns. The clock of a turn, or of a further pass of it, is what its engine was told.
-  void BeginTurn(const std::vector<Event>& events);
+  void BeginTurn(const std::vector<Event>& events, std::set<std::string> cancelled);
   // The turn's next pass begins at `until`; kNever: this is the last one.
   void Clock(Timestamp now, Timestamp until);
   void Work();  // what comes by itself
@@ -257,6 +257,7 @@ class Model {
   std::map<std::string, std::deque<Attempt>> attempts_;  // by machine
   // Attempts that were told of as cut short, with their machines.
   std::map<ClaimId, std::pair<std::string, Event::Sample>> cut_short_;
+  std::set<std::string> cancelled_now_;                  // in this turn
   std::map<ClaimId, Event> claimed_now_;                 // as the feed tells in this turn
   std::map<std::string, std::deque<Event>> queues_;      // of this turn, by instance
   std::set<std::string> touched_;                        // by this turn

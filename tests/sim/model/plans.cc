@@ -101,7 +101,8 @@ void Model::Tried(Life& life, const Event& event) {
   const uint32_t tries = ++life.tries[home];
   const bool child = life.id.find('/') != std::string::npos;  // its parent may have cancelled it
   const bool member = event.about && !event.about->group.empty();  // an order may have cancelled it
-  if (life.cancel_requested || life.unheard || Planned(life) || child || member) return;
+  const bool cancelled = life.cancel_requested || cancelled_now_.contains(life.id);
+  if (cancelled || life.unheard || Planned(life) || child || member) return;
   if (LimitsCancel()) return;
   const PlanGraph* graph = GraphOf(life);
   const StepAction* action = graph ? ActionOf(*graph, StepOf(home)) : nullptr;

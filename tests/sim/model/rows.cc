@@ -170,6 +170,7 @@ void Model::Crashed(const std::vector<Event>& events, std::set<std::string> unkn
     if (IsDry(event)) continue;
     unknown.insert(event.instance);
     if (event.answer) lives_[event.instance].answers[event.answer->claim] = *event.answer;
+    if (event.note == "resumed with force") VoidLost(lives_[event.instance]);
   }
   for (auto& [id, life] : lives_) {
     // One that came too late, of a call that nobody heard of, may have told how long work took.

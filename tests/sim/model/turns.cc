@@ -26,8 +26,9 @@ bool SameSample(const Life& life, const Lasted& expected, const Event& event,
 
 }  // namespace
 
-void Model::BeginTurn(const std::vector<Event>& events) {
+void Model::BeginTurn(const std::vector<Event>& events, std::set<std::string> cancelled) {
   ++turn_;
+  cancelled_now_ = std::move(cancelled);
   touched_.clear();
   claimed_now_.clear();
   feed_.Tell(events, /*unheard=*/false);

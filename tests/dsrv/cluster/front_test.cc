@@ -6,7 +6,7 @@
 
 #include "tests/dsrv/cluster/servers.h"
 
-using namespace dfsmr;
+namespace dfsmr {
 
 namespace {
 
@@ -486,3 +486,5 @@ TEST_CASE("calls that are passed on are counted, by method and by how they ended
   CHECK(b.front.meter().forwards() == expected);
   CHECK(a.front.meter().forwards().empty());
 }
+
+}  // namespace dfsmr

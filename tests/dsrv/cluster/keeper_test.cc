@@ -3,7 +3,7 @@
 #include "storage/memory_roster.h"
 #include "tests/dsrv/cluster/servers.h"
 
-using namespace dfsmr;
+namespace dfsmr {
 
 namespace {
 
@@ -263,3 +263,5 @@ TEST_CASE("a lease is renewed while many partitions are taken slowly") {
   CHECK(roster.takes == kPartitions);
   CHECK(roster.unrenewed == 0);
 }
+
+}  // namespace dfsmr

@@ -4,7 +4,7 @@
 
 #include "storage/memory_roster.h"
 
-using namespace dfsmr;
+namespace dfsmr {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -385,3 +385,5 @@ TEST_CASE("a reply waits for the lease: eight seconds from when the renewal was 
   CHECK(member.MayAnswer(kMemberBegin + seconds(8) - milliseconds(1)));
   CHECK(!member.MayAnswer(kMemberBegin + seconds(8)));
 }
+
+}  // namespace dfsmr

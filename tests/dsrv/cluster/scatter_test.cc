@@ -12,7 +12,7 @@
 #include "dsrv/wire/pages.h"
 #include "tests/dsrv/cluster/servers.h"
 
-using namespace dfsmr;
+namespace dfsmr {
 
 namespace {
 
@@ -127,8 +127,8 @@ class Starter final : public grpc::CallbackGenericService {
 };
 
 // A server with such services inside.
-struct Sharing {
-  explicit Sharing(const std::string& id) : server(id, kInAll) {
+struct KeepingServer {
+  explicit KeepingServer(const std::string& id) : server(id, kInAll) {
     grpc::ServerBuilder builder;
     builder.RegisterCallbackGenericService(&starter);
     services = builder.BuildAndStart();
@@ -136,7 +136,7 @@ struct Sharing {
     server.front.SetOwn(
         std::make_shared<grpc::GenericStub>(server.server->InProcessChannel({})));
   }
-  ~Sharing() {
+  ~KeepingServer() {
     server.Stop();
     services->Shutdown(std::chrono::system_clock::now());
     services->Wait();
@@ -163,8 +163,8 @@ struct Two {
       a.server.Owner(b.server, partition);
     }
   }
-  Sharing a{"a"};
-  Sharing b{"b"};
+  KeepingServer a{"a"};
+  KeepingServer b{"b"};
 };
 
 v1::StartBatchRequest BatchOf(int count) {
@@ -272,7 +272,7 @@ TEST_CASE("a list of all partitions is one list, whichever server is asked for a
   request.set_page_size(7);
   std::vector<std::string> seen;
   for (int pages = 0; pages < 20; ++pages) {
-    Sharing& asked = pages % 2 == 0 ? two.a : two.b;
+    KeepingServer& asked = pages % 2 == 0 ? two.a : two.b;
     const auto outcome = asked.server.Call(kInstances, request.SerializeAsString());
     v1::ListInstancesResponse page;
     REQUIRE(outcome.status.ok());
@@ -318,3 +318,5 @@ TEST_CASE("who gives up a batch gives up its parts") {
   // No call is left long before the two seconds that one waits for an owner.
   CHECK(two.a.server.front.AwaitAll(std::chrono::steady_clock::now() + seconds(1)));
 }
+
+}  // namespace dfsmr

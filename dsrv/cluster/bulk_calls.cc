@@ -38,7 +38,7 @@ class BulkCall final : public PartedCall {
   explicit BulkCall(std::vector<Question> questions) : questions_(std::move(questions)) {}
 
   std::vector<Question> Next() override {
-    answers_.resize(questions_.size());
+    if (!questions_.empty()) answers_.resize(questions_.size());
     return std::exchange(questions_, {});
   }
   void Take(size_t question, PartAnswer answer) override {

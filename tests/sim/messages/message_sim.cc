@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "fsm/yaml/definitions.h"
+#include "record.pb.h"
+#include "storage/rows/bare.h"
 #include "storage/rows/occurrence.h"
 #include "storage/rows/schedule.h"
 #include "storage/rows/verify.h"
@@ -25,6 +27,13 @@ constexpr int kSteps = 400;
 std::string Text(const Parted::Letter& one) {
   return "message " + std::to_string(one.number) + " from " + std::to_string(one.from) + " to " +
          std::to_string(one.to);
+}
+
+// The same with what it says.
+std::string LongText(const Parted::Letter& one) {
+  record::Message message;
+  message.ParseFromString(one.text);
+  return Text(one) + ": " + message.ShortDebugString();
 }
 
 }  // namespace
@@ -89,9 +98,10 @@ void MessageSim::Published(PartitionId id, const Event& event) {
   Seen& seen = seen_[event.instance];
   seen.exists = true;
   if (limited_.contains(event.instance)) {
-    auto now = at(id).Get(event.instance);
-    now && now->state == InstanceState::kRunning ? (void)running_.insert(event.instance)
-                                                 : (void)running_.erase(event.instance);
+    const auto now = rows::GetBareInstance({below_, id}, {"ns", event.instance},
+                                           at(id).engine().reader().registry.resolve());
+    const bool runs = now && now->state == InstanceState::kRunning;
+    runs ? (void)running_.insert(event.instance) : (void)running_.erase(event.instance);
     if (running_.size() > kMayRun) Wrong("more run than the limit lets");
   }
   if (event.kind == ChangeKind::kStarted) {
@@ -262,7 +272,7 @@ void MessageSim::Arrive() {
 }
 
 void MessageSim::Deliver(const Parted::Letter& letter) {
-  Note("deliver " + Text(letter));
+  Note("deliver " + LongText(letter));
   World& world = at(letter.to);
   world.Decide([&](Engine& e) {
     auto up_to = e.messages().Deliver(letter.from, letter.number, letter.text);

@@ -485,6 +485,7 @@ void Limits::Forget(const TokenName& name) {
 void Limits::Load(Resident& resident) {
   const Instance& instance = resident.instance;
   counts_.Load(instance);
+  if (instance.limits) NoteOrder(instance.limits->order);
   /*mutant recover-no-limits*/ if (instance.limits) {
     const Stake part = PartOf(instance.limits, instance.state, instance.waits);
     // Of a row from before there were limits the keys are not known: it asks for its turn.
@@ -503,6 +504,7 @@ void Limits::Load(Resident& resident) {
   if (!resident.machine().nodes_ask) return;
   for (const Token& token : std::as_const(resident.instance.tokens)) {
     if (token.limits) {
+      NoteOrder(token.limits->order);
       Move(instance, token.visit, {}, PartOf(token, instance.state));
     } else if (token.state == TokenState::kReady && Runs(instance.state) &&
                LimitAskers::AsksForAny(resident, token)) {

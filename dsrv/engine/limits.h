@@ -158,6 +158,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void Move(const Instance& instance, uint64_t visit, const Stake& before, const Stake& after);
   void AbsorbTokens(const Change& change);
   void AbsorbToken(const Change& change, const Token* before, const Token* now, uint64_t visit);
+  // One that was given before a start is not given again, however the clock stands.
+  void NoteOrder(uint64_t order);
   void Enlist(const Instance& instance, uint64_t visit);
   void Forget(const TokenName& name);
 

@@ -23,6 +23,10 @@ uint64_t Limits::NextOrder() {
   return (last_moment_ << 10) | options_.partition;
 }
 
+void Limits::NoteOrder(uint64_t order) {
+  if (options_.partitions > 1) last_moment_ = std::max(last_moment_, order >> 10);
+}
+
 // At home ---------------------------------------------------------------------------------------
 
 void Limits::TakeStake(const rows::Message::Stake& stake) {

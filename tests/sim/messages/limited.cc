@@ -56,7 +56,7 @@ void MessageSim::Limited() {
 
 void MessageSim::ResumeAll() {
   for (const std::string& id : limited_) {
-    if (seen_[id].exists && seen_[id].finished_at == 0) {
+    if (seen_[id].Live()) {
       (void)parted_->Of(id).Do([&](Engine& e) { return e.Resume("ns", id, "", false); });
     }
   }
@@ -68,7 +68,7 @@ void MessageSim::CheckLimits() {
     const Seen& seen = seen_[id];
     if (!seen.exists) continue;
     const std::string machine = parted_->Must(id).machine;
-    if (seen.finished_at == 0) Wrong(id + " (" + machine + ") has not come to an end");
+    if (seen.Live()) Wrong(id + " (" + machine + ") has not come to an end");
     if (seen.begun > 1) Wrong(id + " has begun twice");
     if (seen.begun == 1) ++hits_["a limit lets one in"];
     if (stopped_by_hand_.contains(id)) continue;

@@ -40,8 +40,10 @@ class MessageSim {
     uint64_t refused = 0;      // starts with reports on it
     uint64_t poked = 0;        // transitions that a schedule has sent
     uint64_t begun_at = 0;     // in the order of all records
-    uint64_t finished_at = 0;  // 0: it has not
+    uint64_t finished_at = 0;
+    bool goes_on = false;  // resumed after it had stopped  // 0: it has not
     bool exists = false;
+    bool Live() const { return exists && (finished_at == 0 || goes_on); }
     InstanceResult result = InstanceResult::kPending;
   };
   struct Report {

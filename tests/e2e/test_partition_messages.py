@@ -59,26 +59,37 @@ def test_one_begins_after_another_of_any_partition_has_stopped(parted):  # noqa:
     assert result(spaces[0].get("late")) == "ERROR"
 
 
+def elsewhere_than(space, other, params):
+    """A door that lives in another partition than this instance."""
+    here = space.get(other).partition
+    for number in range(100):
+        door = f"taken-{number}"
+        space.start("door", door, params)
+        if space.get(door).partition != here:
+            return door
+    raise AssertionError("all doors live beside it")
+
+
 def test_what_is_started_with_a_report_begins_once_wherever_it_lives(parted):  # noqa: F811
     servers = parted(2)
     space = servers[0].space("default")
     space.define(JOB)
     space.define(DOOR)
-    space.start("door", "taken", {"other": True})
     space.start("job", "job")
     task = space.take("job")
+    taken = elsewhere_than(space, "job", {"other": True})
     starts = [space.start_request("door", f"new-{number}") for number in range(20)]
-    starts.append(space.start_request("door", "taken"))
+    starts.append(space.start_request("door", taken))
     again = space.report_request(task, starts=starts)
     for one in servers[0], servers[1]:
         reply = one.runner.Transition(again, timeout=CALL)
-        assert [started.instance for started in reply.started][:20] == [
+        assert [one.id for one in reply.started][:20] == [
             f"new-{number}" for number in range(20)]
     for number in range(20):
         eventually(lambda: begun(space, f"new-{number}") == 1)
     refusal = eventually(lambda: [change for change in space.history("job")
                                   if kind(change) == "START_REFUSED"])
-    assert len(refusal) == 1 and "taken" in refusal[0].note
+    assert len(refusal) == 1 and taken in refusal[0].note
 
 
 class Followers:
@@ -173,7 +184,7 @@ start: {machine: job}
 
     def paused():
         return servers[0].schedules.GetSchedule(
-            schedule.GetScheduleRequest(namespace="default", name="often"), timeout=CALL).paused
+            schedule.GetScheduleRequest(namespace="default", name="often"), timeout=CALL).paused_by
 
     eventually(paused)
 

@@ -6,6 +6,7 @@
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/own_names.h"
 #include "dsrv/calls/secrets.h"
+#include "dsrv/engine/messages.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/wire/bulks.h"
 #include "dsrv/wire/replies.h"
@@ -260,6 +261,9 @@ void Served::ShowAlone(v1::Cluster* cluster) const {
 }
 
 void Served::Start() {
+  if (options_.carrier) {
+    options_.carrier->Join(partition_, engine_->messages().outgoing(), *loop_);
+  }
   exporter_ = Export(flags_, engine_->reader(), *changes_);
   logs_.Start(engine_->reader(), *loop_);
   backups_->Start(*loop_);
@@ -287,6 +291,7 @@ void Served::Stop() {
   key_watch_.reset();
   backups_->Stop();
   adopter_->Stop();
+  if (options_.carrier) options_.carrier->Leave(partition_);
   pool_.Stop();
   loop_->Stop();
   if (exporter_) exporter_->Stop();

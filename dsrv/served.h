@@ -21,6 +21,7 @@
 #include "dsrv/calls/feed.h"
 #include "dsrv/calls/services.h"
 #include "dsrv/flags.h"
+#include "dsrv/loop/carrier.h"
 #include "dsrv/loop/disk.h"
 #include "dsrv/otlp/exporter.h"
 #include "dsrv/web.h"
@@ -60,6 +61,8 @@ class Served {
     std::function<void(const Error&)> fail;
     // Says which servers share the store. Null: it is this one's alone.
     std::function<void(v1::Cluster*)> cluster = {};
+    // Carries its messages to other partitions. Null: it is the only one.
+    Carrier* carrier = nullptr;
   };
 
   // Reads what is in the store. `flags` must outlive it.

@@ -20,7 +20,9 @@
 #include "dsrv/cluster/reach.h"
 #include "dsrv/cluster/sight.h"
 #include "dsrv/cluster/spreader.h"
+#include "dsrv/delivery.h"
 #include "dsrv/listen.h"
+#include "dsrv/loop/carrier.h"
 #include "dsrv/partitions.h"
 #include "dsrv/shared_counts.h"
 #include "dsrv/supervisor.h"
@@ -115,6 +117,8 @@ class SharedServer {
   std::unique_ptr<Front> front_;
   std::unique_ptr<Keeper> keeper_;
   std::unique_ptr<Spreader> spreader_;
+  std::unique_ptr<Delivery> delivery_;
+  std::unique_ptr<Carrier> carrier_;  // null: there is one partition
   std::unique_ptr<grpc::Server> server_;
   std::atomic<bool> giving_ = false;   // a partition: one at a time
   std::atomic<bool> serving_ = false;  // as health says
@@ -167,14 +171,24 @@ Result<Ok> SharedServer::Open() {
                          .spread =
                              [this](const std::string& ns, std::function<void()> done) {
                                spreader_->Begin(ns, std::move(done));
+                             },
+                         .deliver =
+                             [this](const std::string& portion, auto done) {
+                               delivery_->Take(portion, std::move(done));
                              }};
   front_ = std::make_unique<Front>(std::move(outside));
+  delivery_ = std::make_unique<Delivery>(*front_, partitions_);
+  if (cluster->partitions > 1) {
+    carrier_ = std::make_unique<Carrier>([this](Carrier::Portion portion, Carrier::Told told) {
+      delivery_->Deliver(std::move(portion), std::move(told));
+    });
+  }
   keeper_ = std::make_unique<Keeper>(*store_.roster, self_, joined_, *front_, ForKeeper());
   spreader_ = std::make_unique<Spreader>(*keeper_, *front_, front_->outside().adopt);
   web_->Share([this] {
     StoreUse use = store_.use();
     use.fenced = fenced();
-    return CountCluster(*front_, *keeper_, self_, use);
+    return CountCluster(*front_, *keeper_, self_, use, carrier_ ? carrier_->waiting() : 0);
   });
   return Ok{};
 }
@@ -230,7 +244,8 @@ Result<std::unique_ptr<Served>> SharedServer::OpenPartition(const PartRow& mine)
                        .cluster =
                            [this](v1::Cluster* cluster) {
                              Show(*keeper_, self_, store_.roster->Facts(), cluster);
-                           }},
+                           },
+                       .carrier = carrier_.get()},
                       *std::move(opened));
 }
 

@@ -21,7 +21,8 @@ const char* StateOf(const v1::Partition& partition, const ServerRow& self, const
 
 std::shared_ptr<const metrics::ClusterCounts> CountCluster(Front& front, const Keeper& keeper,
                                                            const ServerRow& self,
-                                                           const StoreUse& use) {
+                                                           const StoreUse& use,
+                                                           uint64_t outbox) {
   auto counts = std::make_shared<metrics::ClusterCounts>();
   v1::Cluster cluster;
   Show(keeper, self, {}, &cluster);
@@ -40,6 +41,7 @@ std::shared_ptr<const metrics::ClusterCounts> CountCluster(Front& front, const K
   counts->takeover = metrics::Ranges(meter.takeover());
   counts->forwarded = meter.forwards();
   counts->forward = metrics::Ranges(meter.forward());
+  counts->outbox = outbox;
   counts->fenced = use.fenced;
   counts->connections = {{"idle", use.idle}, {"busy", use.busy}, {"lease", 1}};
   return counts;

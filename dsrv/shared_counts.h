@@ -13,6 +13,6 @@ namespace dfsmr {
 // Any thread.
 std::shared_ptr<const metrics::ClusterCounts> CountCluster(Front& front, const Keeper& keeper,
                                                            const ServerRow& self,
-                                                           const StoreUse& use);
+                                                           const StoreUse& use, uint64_t outbox);
 
 }  // namespace dfsmr

@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "dsrv/cluster/feeds.h"
-#include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/passing.h"
-#include "dsrv/cluster/proof.h"
+#include "dsrv/cluster/peers.h"
 #include "dsrv/cluster/scatter.h"
 #include "dsrv/cluster/taking.h"
 #include "dsrv/cluster/working.h"
@@ -14,54 +13,6 @@ namespace dfsmr {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(5);
-constexpr std::chrono::seconds kPing{1};
-constexpr const char* kPingMethod = "/dfsmr.peer.Peer/Ping";
-constexpr const char* kLookKey = "dfsmr-look";
-constexpr std::chrono::seconds kAdoption{5};
-constexpr const char* kAdoptMethod = "/dfsmr.peer.Peer/Adopt";
-constexpr const char* kSpaceKey = "dfsmr-namespace";
-
-// A call of another server, which ends once with a status. It takes an empty request and reply.
-class PeerAnswer final : public grpc::ServerGenericBidiReactor {
- public:
-  void End(const grpc::Status& status) {
-    if (status.ok()) {
-      StartWriteAndFinish(&nothing_, grpc::WriteOptions(), status);
-    } else {
-      Finish(status);
-    }
-  }
-  void OnDone() override { delete this; }
-
- private:
-  grpc::ByteBuffer nothing_ = [] {
-    const grpc::Slice slice;
-    return grpc::ByteBuffer(&slice, 1);
-  }();
-};
-
-// What one server asks another one. `done` is called once.
-void AskPeer(const Front& front, const std::shared_ptr<Peer>& peer, const char* method,
-             std::chrono::seconds patience, const char* key, const std::string& value,
-             std::function<void(const grpc::Status& status)> done) {
-  struct Asked {
-    grpc::ClientContext context;
-    grpc::ByteBuffer request;
-    grpc::ByteBuffer reply;
-  };
-  auto asked = std::make_shared<Asked>();
-  const grpc::Slice slice;
-  asked->request = grpc::ByteBuffer(&slice, 1);
-  asked->context.set_deadline(std::chrono::system_clock::now() + patience);
-  asked->context.AddMetadata(
-      std::string(kPassedOn),
-      Prove(front.outside().secret,
-            {.sender = front.outside().self, .receiver = peer->id, .method = method}));
-  if (!value.empty()) asked->context.AddMetadata(key, value);
-  peer->stub.UnaryCall(
-      &asked->context, method, grpc::StubOptions(), &asked->request, &asked->reply,
-      [asked, done = std::move(done)](const grpc::Status& status) { done(status); });
-}
 
 }  // namespace
 
@@ -101,33 +52,10 @@ grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServer
     call->Begin();
     return call.get();
   }
-  if (context->method() == kPingMethod || context->method() == kAdoptMethod) {
-    return TakeFromPeer(*context);
-  }
+  if (IsOfPeer(*context)) return TakeFromPeer(*this, *context);
   auto call = std::make_shared<Passing>(*this, context);
   call->Begin();
   return call.get();
-}
-
-grpc::ServerGenericBidiReactor* Front::TakeFromPeer(
-    const grpc::GenericCallbackServerContext& context) {
-  const Metadata& metadata = context.client_metadata();
-  PassedOn asked{.method = context.method()};
-  auto* const answer = new PeerAnswer;
-  if (!Proven(outside_.secret, ValueOf(metadata, kPassedOn), &asked) ||
-      asked.receiver != outside_.self) {
-    answer->End(grpc::Status(grpc::StatusCode::UNAUTHENTICATED,
-                             "no server of this store asks so, or it asks another one"));
-  } else if (context.method() == kPingMethod) {
-    outside_.pinged(metadata.find(kLookKey) != metadata.end());
-    answer->End(grpc::Status::OK);
-  } else {
-    outside_.adopt(ValueOf(metadata, kSpaceKey), [answer](bool done) {
-      answer->End(done ? grpc::Status::OK
-                       : grpc::Status(grpc::StatusCode::UNAVAILABLE, "it was not adopted"));
-    });
-  }
-  return answer;
 }
 
 void Front::SetRoutes(Routes routes) {
@@ -239,28 +167,6 @@ void Front::Tend() {
     waiting_.insert(waiting_.end(), waiting.begin(), waiting.end());
     changed_.WaitFor(lock, kTick, [this]() REQUIRES(mutex_) { return ended_; });
   }
-}
-
-void HaveAdopted(const Front& front, const std::shared_ptr<Peer>& peer, const std::string& ns,
-                 std::function<void(bool)> done) {
-  AskPeer(front, peer, kAdoptMethod, kAdoption, kSpaceKey, ns,
-          [done = std::move(done)](const grpc::Status& status) { done(status.ok()); });
-}
-
-void Ping(const Front& front, const std::shared_ptr<Peer>& peer, bool look,
-          std::function<void(bool, const std::string&)> done) {
-  const LeaseTime sent = LeaseTimeNow();
-  AskPeer(front, peer, kPingMethod, kPing, kLookKey, look ? "1" : "",
-          [peer, sent, done = std::move(done)](const grpc::Status& status) {
-            peer->answers = status.ok();
-            if (status.ok()) {
-              const LeaseTime now = LeaseTimeNow();
-              peer->answered = now.count();
-              peer->round_trip_us =
-                  std::chrono::duration_cast<std::chrono::microseconds>(now - sent).count();
-            }
-            done(status.ok(), status.error_message());
-          });
 }
 
 }  // namespace dfsmr

@@ -64,6 +64,10 @@ class Front final : public grpc::CallbackGenericService {
   // Has partitions adopt what home has changed in a namespace; empty: in any. `done` is called once,
   // from any thread, perhaps at once; false: it has to be asked again.
   using Adopt = std::function<void(const std::string& ns, std::function<void(bool done)> done)>;
+  // Has a partition apply messages that another one has for it, as bytes. `done` is called once,
+  // from any thread, perhaps at once; nullopt: nobody knows what became of them.
+  using Deliver = std::function<void(
+      const std::string& portion, std::function<void(std::optional<std::string> reply)> done)>;
   struct Outside {
     std::string self;    // this server's id
     std::string secret;  // of the store
@@ -83,6 +87,8 @@ class Front final : public grpc::CallbackGenericService {
     Adopt adopt = {};
     // Has all of the store adopt it, and calls `done` then, not before it returns.
     std::function<void(const std::string& ns, std::function<void()> done)> spread = {};
+    // For a partition that this server serves.
+    Deliver deliver = {};
   };
   explicit Front(Outside outside);
   ~Front() override;
@@ -145,8 +151,6 @@ class Front final : public grpc::CallbackGenericService {
  private:
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override;
-  grpc::ServerGenericBidiReactor* TakeFromPeer(
-      const grpc::GenericCallbackServerContext& context);
   std::vector<std::shared_ptr<Passing>> All();
   using Counts = std::function<bool(Passing&)>;
   bool Await(std::chrono::steady_clock::time_point until, const Counts& counts);
@@ -168,15 +172,5 @@ class Front final : public grpc::CallbackGenericService {
   bool ended_ GUARDED(mutex_) = false;
   std::thread tender_;
 };
-
-// Asks another server to have its partitions adopt what home has changed. `done` is called once, from
-// any thread; false: nobody knows whether it has.
-void HaveAdopted(const Front& front, const std::shared_ptr<Peer>& peer, const std::string& ns,
-                 std::function<void(bool done)> done);
-
-// Asks another server whether it can be reached, and says whether there is something new to see.
-// `done` is called once, from any thread; with the cause, where it cannot.
-void Ping(const Front& front, const std::shared_ptr<Peer>& peer, bool look,
-          std::function<void(bool answers, const std::string& why)> done);
 
 }  // namespace dfsmr

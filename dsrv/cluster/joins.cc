@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "dsrv/cluster/batches.h"
+#include "dsrv/cluster/bulk_calls.h"
 #include "dsrv/cluster/counts.h"
 #include "dsrv/cluster/instance_lists.h"
 #include "dsrv/cluster/parted.h"
@@ -178,6 +179,11 @@ constexpr JoinRow kJoins[] = {
     {"dfsmr.v1.ViewService/ListWorkers",
      MakeJoined<v1::ListWorkersRequest, v1::ListWorkersResponse, Needs::kAnyOne>},
 
+    {"dfsmr.v1.BulkService/StartBulk", MakeStartBulk},
+    {"dfsmr.v1.BulkService/GetBulk", MakeGetBulk},
+    {"dfsmr.v1.BulkService/ListBulks", MakeBulkList},
+    {"dfsmr.v1.BulkService/StopBulk", MakeStopBulk},
+
     {"DistributedFSMRunner/Instances",
      MakeJoined<::InstancesRequest, ::InstancesReply, Needs::kEach>},
 };
@@ -186,10 +192,6 @@ constexpr JoinRow kJoins[] = {
 constexpr std::string_view kLater[] = {
     "DistributedFSMRunner/Changes",         // one feed of all
     "dfsmr.v1.ScheduleService/ListGroups",  // a group where its name lives
-    "dfsmr.v1.BulkService/StartBulk",       // a bulk in each partition
-    "dfsmr.v1.BulkService/GetBulk",
-    "dfsmr.v1.BulkService/ListBulks",
-    "dfsmr.v1.BulkService/StopBulk",
 };
 
 const JoinRow* RowOf(const std::string& method) {

@@ -6,6 +6,7 @@
 #include <future>
 #include <utility>
 
+#include "dsrv/cluster/peers.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr {

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "dsrv/cluster/peers.h"
+
 namespace dfsmr {
 namespace {
 

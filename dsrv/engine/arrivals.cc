@@ -28,6 +28,16 @@ bool Arrivals::Take(PartitionId from, const rows::Message& message) {
     launcher_.Finished(*finished);
   } else if (const auto* decided = std::get_if<Message::Decided>(&message.of)) {
     decided->asker.instance.empty() ? launcher_.Decided(*decided) : Refused(*decided);
+  } else if (const auto* stake = std::get_if<Message::Stake>(&message.of)) {
+    limits_.TakeStake(*stake);
+  } else if (const auto* verdict = std::get_if<Message::Verdict>(&message.of)) {
+    limits_.HearVerdict(*verdict);
+  } else if (const auto* yield = std::get_if<Message::Yield>(&message.of)) {
+    limits_.MakeWay(*yield);
+  } else if (const auto* emptied = std::get_if<Message::Emptied>(&message.of)) {
+    deletions_.Emptied(from, *emptied);
+  } else if (const auto* gone = std::get_if<Message::Gone>(&message.of)) {
+    deletions_.Gone(*gone);
   }
   return true;
 }

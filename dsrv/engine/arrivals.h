@@ -2,8 +2,10 @@
 #pragma once
 
 #include "dsrv/engine/changer.h"
+#include "dsrv/engine/deletions.h"
 #include "dsrv/engine/followers.h"
 #include "dsrv/engine/launcher.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/messages.h"
 
 namespace dfsmr {
@@ -11,11 +13,13 @@ namespace dfsmr {
 class Arrivals {
  public:
   Arrivals(Residents& residents, Changer& changer, Followers& followers, Launcher& launcher,
-           Messages& messages)
+           Limits& limits, Deletions& deletions, Messages& messages)
       : residents_(residents),
         changer_(changer),
         followers_(followers),
         launcher_(launcher),
+        limits_(limits),
+        deletions_(deletions),
         messages_(messages) {}
 
   // Applies one, as Messages::Apply has it.
@@ -30,6 +34,8 @@ class Arrivals {
   Changer& changer_;
   Followers& followers_;
   Launcher& launcher_;
+  Limits& limits_;
+  Deletions& deletions_;
   Messages& messages_;
 };
 

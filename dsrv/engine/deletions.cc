@@ -6,6 +6,7 @@
 #include "storage/rows/credential.h"
 #include "storage/rows/instance.h"
 #include "storage/rows/occurrence.h"
+#include "storage/rows/space.h"
 
 namespace dfsmr {
 namespace {
@@ -47,11 +48,37 @@ Result<SpaceView> Deletions::Begin(const std::string& ns, Duration drain,
   return b_.spaces.Get(ns);
 }
 
-void Deletions::Recover() {
+Result<Ok> Deletions::Recover() {
   for (const std::string& ns : b_.spaces.Going()) {
     /*mutant deletion-not-carried-on*/ going_[ns]; /*end*/
     b_.agenda.SetFrozen(ns, true);
   }
+  if (b_.options.partitions == 1 || !b_.turn.at_home()) return Ok{};
+  return rows::ScanEmptied(b_.turn.reader(),
+                           [this](const std::string& ns, PartitionId from, Timestamp made) {
+                             emptied_[{ns, made}].insert(from);
+                           });
+}
+
+void Deletions::Emptied(PartitionId from, const rows::Message::Emptied& emptied) {
+  if (!going_.contains(emptied.ns) || b_.spaces.MadeAt(emptied.ns) != emptied.made) return;
+  emptied_[{emptied.ns, emptied.made}].insert(from);
+  rows::PutEmptied(b_.turn.writer(), emptied.ns, from, emptied.made);
+}
+
+bool Deletions::AllEmptied(const std::string& ns) const {
+  const size_t others = b_.options.partitions - size_t{1};
+  if (others == 0 || !b_.turn.at_home()) return true;
+  const auto found = emptied_.find({ns, b_.spaces.MadeAt(ns)});
+  return found != emptied_.end() && found->second.size() >= others;
+}
+
+void Deletions::Gone(const rows::Message::Gone& gone) {
+  const auto found = going_.find(gone.ns);
+  if (found == going_.end() || b_.spaces.MadeAt(gone.ns) != gone.made) return;
+  ForgetMachines(gone.ns);  // that were adopted again meanwhile
+  b_.spaces.Forget(gone.ns, found->second.client);
+  going_.erase(found);
 }
 
 Timestamp Deletions::Due() const {
@@ -76,6 +103,7 @@ void Deletions::Work() {
 }
 
 bool Deletions::WorkOn(const std::string& ns, Going& going) {
+  if (going.emptied) return true;
   if (b_.spaces.StateOf(ns) == SpaceState::kDraining) {
     Drain(ns, going);
     return true;
@@ -144,10 +172,23 @@ bool Deletions::Drop(const std::string& ns, Going& going) {
     DropTokens(ns);
     b_.agents.Forget(ns);
   }
-  b_.turn.WantMore();
-  if (HasUnwritten(ns)) return true;
-  if (DropDocuments(ns) || DropStopped(ns)) return true;
-  DropRest(ns, going.client);
+  if (HasUnwritten(ns) || DropDocuments(ns) || DropStopped(ns)) {
+    b_.turn.WantMore();
+    return true;
+  }
+  if (!AllEmptied(ns)) return true;
+  const Timestamp made = b_.spaces.MadeAt(ns);
+  DropRest(ns);
+  if (!b_.turn.at_home()) {
+    going.emptied = true;
+    b_.messages.Send(kHome, {rows::Message::Emptied{ns, made}});
+    return true;
+  }
+  b_.spaces.Forget(ns, going.client);
+  emptied_.erase({ns, made});
+  for (PartitionId id = 1; id < b_.options.partitions; ++id) {
+    b_.messages.Send(id, {rows::Message::Gone{ns, made}});
+  }
   return false;
 }
 
@@ -206,7 +247,16 @@ bool Deletions::DropStopped(const std::string& ns) {
   return !ids.empty();
 }
 
-void Deletions::DropRest(const std::string& ns, const std::string& client) {
+void Deletions::ForgetMachines(const std::string& ns) {
+  b_.catalog.Forget(ns, [this](MachineState& machine) {
+    b_.upgrades.Forget(machine);
+    b_.throttle.Leave(machine);
+    b_.statistics.Forget(machine);
+    b_.measures.Forget(machine);
+  });
+}
+
+void Deletions::DropRest(const std::string& ns) {
   b_.groups.Forget(ns);
   b_.bulks.Forget(ns);
   b_.limits.ForgetNamespace(ns);
@@ -214,16 +264,10 @@ void Deletions::DropRest(const std::string& ns, const std::string& client) {
   b_.packages.Forget(ns);
   b_.secrets.Forget(ns);
   b_.agenda.DropNamespace(ns);
-  b_.catalog.Forget(ns, [this](MachineState& machine) {
-    b_.upgrades.Forget(machine);
-    b_.throttle.Leave(machine);
-    b_.statistics.Forget(machine);
-    b_.measures.Forget(machine);
-  });
+  ForgetMachines(ns);
   b_.measures.Forget(ns);
   b_.workers.Forget(ns);
   b_.turn.Trust(rows::DropNamespaceRows(b_.turn.reader(), b_.turn.writer(), ns));
-  b_.spaces.Forget(ns, client);
   // A restart learns from the records since the last rows of counters: those are not the next
   // one's.
   b_.statistics.Save();

@@ -9,7 +9,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "dsrv/engine/agents.h"
 #include "dsrv/engine/bulks.h"
@@ -17,6 +19,7 @@
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/groups.h"
 #include "dsrv/engine/measures.h"
+#include "dsrv/engine/messages.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/engine/retention.h"
@@ -48,6 +51,7 @@ class Deletions {
     Workers& workers;
     Packages& packages;
     Secrets& secrets;
+    Messages& messages;
     const EngineOptions& options;
   };
   explicit Deletions(const Below& below) : b_(below) {}
@@ -60,8 +64,13 @@ class Deletions {
   Result<SpaceView> Begin(const std::string& ns, Duration drain, const std::string& client);
   // What Begin would answer to, and its usage.
   Result<SpaceView> Preview(const std::string& ns) const;
-  // At start: the deletions that were under way.
-  void Recover();
+  // At start: the deletions that were under way. Elsewhere than at home also when home's namespaces
+  // were adopted.
+  Result<Ok> Recover();
+  // At home: another partition has nothing left of a namespace.
+  void Emptied(PartitionId from, const rows::Message::Emptied& emptied);
+  // Elsewhere: home has deleted it.
+  void Gone(const rows::Message::Gone& gone);
   // Does a bounded amount of it.
   void Work();
   // When time ends a drain; when it is to look again by real time. kNever: no deletion waits.
@@ -76,6 +85,7 @@ class Deletions {
     bool found = false;          // one that had not stopped, in this sweep
     bool forced = false;         // the sweep is by force
     bool tokens = false;         // they are gone
+    bool emptied = false;        // elsewhere: home was told that nothing is left
     Timestamp next_sweep = {};   // in real time
   };
 
@@ -88,10 +98,14 @@ class Deletions {
   bool DropDocuments(const std::string& ns);
   bool DropStopped(const std::string& ns);
   void DropTokens(const std::string& ns);
-  void DropRest(const std::string& ns, const std::string& client);
+  bool AllEmptied(const std::string& ns) const;
+  void DropRest(const std::string& ns);
+  void ForgetMachines(const std::string& ns);
 
   const Below b_;
   std::map<std::string, Going> going_;
+  // At home: which partitions have nothing left, of the namespace that was made then.
+  std::map<std::pair<std::string, Timestamp>, std::set<PartitionId>> emptied_;
   Timestamp look_again_{};
 };
 

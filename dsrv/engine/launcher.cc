@@ -235,6 +235,10 @@ Result<Launched> Launcher::Move(const rows::Message::Move& move) {
 Result<Launched> Launcher::Begin(const rows::Message::Begin& begin) {
   auto args = ReadBegin(begin, options_);
   if (!args) return Launched{OccurrenceOutcome::kFailed, args.error().message, ""};
+  if (/*mutant message-before-adoption*/ starter_.ToBeAdopted(*args) /*end*/) {
+    return Error{Code::kUnavailable, Reason::kNone,
+                 "machine '" + args->machine + "' is still to be adopted from home"};
+  }
   return Start(*std::move(args));
 }
 

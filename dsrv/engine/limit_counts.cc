@@ -107,6 +107,12 @@ void LimitCounts::CountTask(const Instance& instance, const Graph& graph, const 
   }
 }
 
+void LimitCounts::CountGuest(const std::string& ns, const std::string& key, int64_t by) {
+  if (BuiltInOf(key) == BuiltIn::kNone) return;
+  Add(&guests_, ResidentKey(ns, key), by);
+  CountOne(ns, key, by);
+}
+
 void LimitCounts::Absorb(const Change& change) {
   const Instance& instance = change.instance();
   if (instance.dry_run) return;
@@ -156,17 +162,18 @@ uint64_t LimitCounts::CountOf(const std::string& ns, const std::string& key) con
     auto found = counts.find(name);
     return found == counts.end() ? 0 : found->second;
   };
+  const uint64_t guests = in(guests_, ResidentKey(ns, key));
   switch (kind) {
     case BuiltIn::kNone:
       return 0;
     case BuiltIn::kNamespace:
-      return NameIn(key) == ns ? InstancesOf(ns, "") - in(children_, ns) : 0;
+      return NameIn(key) == ns ? InstancesOf(ns, "") - in(children_, ns) + guests : 0;
     case BuiltIn::kMachine:
-      return InstancesOf(ns, NameIn(key));
+      return InstancesOf(ns, NameIn(key)) + guests;
     case BuiltIn::kGroup:
     case BuiltIn::kSchedule:
     case BuiltIn::kTrigger:
-      return in(causes_, ResidentKey(ns, key));
+      return in(causes_, ResidentKey(ns, key)) + guests;
     case BuiltIn::kQueue:
     case BuiltIn::kAction:
       return TasksOf(ns, key);

@@ -41,6 +41,8 @@ class LimitCounts {
   void Absorb(const Change& change);
   // A token that is claimed came, or went.
   void CountTask(const Instance& instance, const Graph& graph, const Token& token, int64_t by);
+  // One that lives elsewhere holds a key, or does not any more.
+  void CountGuest(const std::string& ns, const std::string& key, int64_t by);
   // A token was handed out.
   void Claimed(const Resident& resident, const Token& token);
   // How many hold a built-in key, also of one that has no number.
@@ -79,6 +81,7 @@ class LimitCounts {
   std::map<std::string, uint64_t>
       counts_;  // of keys that have a number or are asked for, by ns\0key
   std::map<std::string, uint64_t> causes_;  // running instances by ns\0group:G, ns\0schedule:S, …
+  std::map<std::string, uint64_t> guests_;    // that live elsewhere, by ns\0key
   std::map<std::string, uint64_t> children_;  // that steps started and that run, by namespace
   std::map<std::string, Timestamp> until_;    // closed because of their rate, by ns\0key
   std::set<std::string> tasks_;               // of counts_: queues and actions

@@ -123,6 +123,7 @@ bool LimitJudge::HasRoom(const LimitRequest& asker, const LimitAsk& ask) const {
 }
 
 std::set<std::string> LimitJudge::AncestorsOf(const LimitRequest& asker) const {
+  if (asker.above) return {asker.above->begin(), asker.above->end()};
   std::set<std::string> ancestors;
   std::string at = asker.parent;
   while (!at.empty() && ancestors.size() < kAncestors && ancestors.insert(at).second) {

@@ -28,6 +28,8 @@ struct LimitRequest {
   // What it has asked for before, so that its numbers were heard; null: nothing.
   const std::vector<LimitKey>* asked = nullptr;
   bool looks = false;  // it only looks whether there is room: it asks later
+  // Its parent and those above, where it lives elsewhere; null: they are here.
+  const std::vector<std::string>* above = nullptr;
   // Places that others of the same report are to take, by ns\0key; null: none.
   const std::map<std::string, uint64_t>* reserved = nullptr;
 };

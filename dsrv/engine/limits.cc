@@ -30,14 +30,19 @@ std::string WhatHelps(std::string_view cause, bool overlaps) {
 }  // namespace
 
 Limits::Limits(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer,
-               Values& values, Documents& documents, Agenda& agenda)
+               Values& values, Documents& documents, Agenda& agenda, Messages& messages,
+               const EngineOptions& options)
     : turn_(turn),
       residents_(residents),
       changer_(changer),
       numbers_(turn, documents, table_),
       askers_(values, numbers_),
       counts_(turn, catalog, residents, agenda, table_, numbers_),
-      judge_(turn, residents, table_, numbers_, counts_) {
+      judge_(turn, residents, table_, numbers_, counts_),
+      options_(options),
+      messages_(messages),
+      guests_(turn, table_, numbers_, counts_, judge_, messages, options),
+      envoy_(turn, messages) {
   documents.SetKeeper(DocumentKind::kLimit, this);
   changer.SetGate(this);
 }
@@ -72,6 +77,8 @@ LimitRequest Limits::AskerOf(Resident& resident) {
   asker.turn.priority = instance.priority;
   if (instance.limits && instance.limits->order != 0) {
     asker.turn.order = instance.limits->order;
+  } else if (options_.partitions > 1) {
+    asker.turn.order = NextOrder();
   } else if (auto spec = residents_.SpecOf(resident)) {
     asker.turn.order = (*spec)->first_seq;
   }
@@ -96,12 +103,15 @@ void Limits::Advise(Resident& resident, Scene* scene) {
 }
 
 LimitAnswer Limits::Ask(const Instance& instance) {
+  if (envoy_.Speaks()) return AskHome(instance);
   LimitVerdict verdict = VerdictOn(instance);
   for (LimitVictim& victim : verdict.victims) victims_.push_back(std::move(victim));
   return std::move(verdict.answer);
 }
 
-LimitAnswer Limits::WouldAnswer(const Instance& instance) { return VerdictOn(instance).answer; }
+LimitAnswer Limits::WouldAnswer(const Instance& instance) {
+  return envoy_.Speaks() ? LimitAnswer() : VerdictOn(instance).answer;
+}
 
 LimitVerdict Limits::VerdictOn(const Instance& instance) {
   Resident& resident = *asking_now_;
@@ -116,7 +126,7 @@ LimitVerdict Limits::VerdictOn(const Instance& instance) {
 }
 
 Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version, Reserved* reserved) {
-  if (args.dry_run) return Ok{};
+  if (args.dry_run || envoy_.Speaks()) return Ok{};
   auto asks = askers_.OfStart(args, version);
   if (!asks || asks->empty()) return Ok{};
   if (args.force) {  // it takes its places whether there is room or not
@@ -128,7 +138,7 @@ Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version, Reserv
   LetSomeIn();
   LimitRequest asker{.ns = args.ns, .id = args.id};
   if (args.parent_step) asker.parent = args.parent;
-  asker.turn = {args.priority, turn_.last_seq() + 1, 0};
+  asker.turn = {args.priority, NextOrder(), 0};
   asker.reserved = reserved;
   const LimitAnswer answer = judge_.Judge(asker, *asks).answer;
   for (const LimitAsk& ask : *asks) table_.Tidy(args.ns, ask.key, turn_.clock());
@@ -146,6 +156,7 @@ Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version, Reserv
 }
 
 Result<Ok> Limits::MayResume(Resident& resident, const std::string& node) {
+  if (envoy_.Speaks()) return Ok{};
   const Instance& instance = resident.instance;
   const bool goes_on =
       instance.Stopped() ||
@@ -187,6 +198,7 @@ std::optional<std::vector<LimitKey>> Limits::Admit(Resident& resident, const Tok
                                                    bool now) {
   if (!LimitAskers::AsksForAny(resident, token)) return std::vector<LimitKey>();
   if (token.limits && token.limits->state != TokenLimits::State::kWaits) return token.limits->keys;
+  if (envoy_.Speaks()) return AdmitElsewhere(resident, token);
   const uint64_t visit = token.visit;
   auto asks = askers_.OfToken(resident, token);
   LimitVerdict verdict;
@@ -319,6 +331,7 @@ void Limits::GiveBack(const Instance& instance, uint64_t visit, const Stake& bef
 // Brings the table from what an instance or a token had of it to what it has now.
 void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
                   const Stake& after) {
+  if (envoy_.Speaks()) return TellHome(instance, visit, before, after);
   using enum Stake::Kind;
   const auto stands = [](Stake::Kind kind) { return kind == kWaits || kind == kPaused; };
   const auto holds = [](Stake::Kind kind) { return kind == kReserved || kind == kHolds; };
@@ -401,6 +414,10 @@ const std::vector<LimitKey>& Limits::LineOf(const TokenName& name,
 void Limits::Absorb(const Change& change) {
   counts_.Absorb(change);
   const Instance& instance = change.instance();
+  const bool asked = change.before.graph && change.before.graph->machine->nodes_ask;
+  const bool tokens_ask = asked || change.resident.machine().nodes_ask;
+  // What its tokens have, home hears before that the instance does not hold it any more.
+  if (tokens_ask && envoy_.Speaks()) AbsorbTokens(change);
   if (change.before.limits || instance.limits) {
     const Stake before = PartOf(change.before.limits, change.before.state, change.before.waits);
     Move(instance, 0, before, PartOf(instance.limits, instance.state, instance.waits));
@@ -413,8 +430,7 @@ void Limits::Absorb(const Change& change) {
   if (moved && !change.resident.version->definition->machine.limits.empty()) {
     unasked_.emplace_back(ResidentKey(instance.ns, instance.id), 0);
   }
-  const bool asked = change.before.graph && change.before.graph->machine->nodes_ask;
-  if (asked || change.resident.machine().nodes_ask) AbsorbTokens(change);
+  if (tokens_ask && !envoy_.Speaks()) AbsorbTokens(change);
 }
 
 void Limits::AbsorbTokens(const Change& change) {
@@ -469,6 +485,7 @@ void Limits::Forget(const TokenName& name) {
 void Limits::Load(Resident& resident) {
   const Instance& instance = resident.instance;
   counts_.Load(instance);
+  if (instance.limits) NoteOrder(instance.limits->order);
   /*mutant recover-no-limits*/ if (instance.limits) {
     const Stake part = PartOf(instance.limits, instance.state, instance.waits);
     // Of a row from before there were limits the keys are not known: it asks for its turn.
@@ -487,6 +504,7 @@ void Limits::Load(Resident& resident) {
   if (!resident.machine().nodes_ask) return;
   for (const Token& token : std::as_const(resident.instance.tokens)) {
     if (token.limits) {
+      NoteOrder(token.limits->order);
       Move(instance, token.visit, {}, PartOf(token, instance.state));
     } else if (token.state == TokenState::kReady && Runs(instance.state) &&
                LimitAskers::AsksForAny(resident, token)) {
@@ -498,6 +516,7 @@ void Limits::Load(Resident& resident) {
 Result<Ok> Limits::Recover() {
   auto done = numbers_.Recover();
   counts_.BeginLoad();
+  if (done) done = turn_.at_home() ? guests_.Recover() : envoy_.Recover();
   return done;
 }
 

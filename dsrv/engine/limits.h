@@ -16,6 +16,8 @@
 #include "dsrv/engine/limit_asks.h"
 #include "dsrv/engine/limit_children.h"
 #include "dsrv/engine/limit_counts.h"
+#include "dsrv/engine/limit_envoy.h"
+#include "dsrv/engine/limit_guests.h"
 #include "dsrv/engine/limit_judge.h"
 #include "dsrv/engine/limit_numbers.h"
 #include "dsrv/engine/limit_views.h"
@@ -27,7 +29,7 @@ namespace dfsmr {
 class Limits : public Part, public DocumentKeeper, private LimitGate {
  public:
   Limits(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Values& values,
-         Documents& documents, Agenda& agenda);
+         Documents& documents, Agenda& agenda, Messages& messages, const EngineOptions& options);
 
   // Numbers for a key from now on, in place of what documents and askers say. Kept over restarts.
   // LIMIT_SET in the feed tells of it. Raised numbers let in those that wait in this commit.
@@ -76,6 +78,13 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
                                              bool now = true);
   // Whether limits of tasks keep a ready token back: of its queue, or of its action.
   bool KeepsBack(const Resident& resident, const Token& token) const;
+  // The order of one that starts now.
+  uint64_t NextOrder();
+  // At home: one that lives elsewhere tells what it has of limits.
+  void TakeStake(const rows::Message::Stake& stake);
+  // Elsewhere: home's answer to one that asked, and who is to give way to another one.
+  void HearVerdict(const rows::Message::Verdict& verdict);
+  void MakeWay(const rows::Message::Yield& yield);
   // The token was handed out, and holds its keys.
   void Claimed(Resident& resident, uint64_t visit);
 
@@ -127,6 +136,11 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   LimitAnswer Ask(const Instance& instance) override;  // of a rule
   LimitAnswer WouldAnswer(const Instance& instance) override;
   LimitVerdict VerdictOn(const Instance& instance);
+  LimitAnswer AskHome(const Instance& instance);
+  std::optional<std::vector<LimitKey>> AdmitElsewhere(Resident& resident, const Token& token);
+  void HearOfToken(Resident& resident, const rows::Message::Verdict& verdict);
+  void TellHome(const Instance& instance, uint64_t visit, const Stake& before, const Stake& after);
+  std::vector<std::string> ChainAbove(const Instance& instance);
   LimitRequest AskerOf(Resident& resident);
   static Stake PartOf(const Boxed<InstanceLimits>& limits, InstanceState state, Waits waits);
   static Stake PartOf(const Token& token, InstanceState state);
@@ -144,6 +158,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void Move(const Instance& instance, uint64_t visit, const Stake& before, const Stake& after);
   void AbsorbTokens(const Change& change);
   void AbsorbToken(const Change& change, const Token* before, const Token* now, uint64_t visit);
+  // One that was given before a start is not given again, however the clock stands.
+  void NoteOrder(uint64_t order);
   void Enlist(const Instance& instance, uint64_t visit);
   void Forget(const TokenName& name);
 
@@ -178,6 +194,12 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   LimitAskers askers_;
   LimitCounts counts_;
   LimitJudge judge_;
+  const EngineOptions& options_;
+  Messages& messages_;
+  LimitGuests guests_;               // at home
+  LimitEnvoy envoy_;                 // elsewhere
+  uint64_t last_moment_ = 0;         // of NextOrder
+  std::optional<LimitAnswer> told_;  // what home has answered, while a rule hears of it
   Resident* asking_now_ = nullptr;  // of the rule that runs
   struct Asking {
     Turn turn;

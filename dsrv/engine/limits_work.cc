@@ -63,6 +63,12 @@ bool Limits::GiveWay() {
   if (victims_.empty()) return false;
   const LimitVictim victim = std::move(victims_.front());
   victims_.pop_front();
+  if (!options_.Has(victim.ns, victim.id)) {
+    const PartitionId there = PartitionOf(victim.ns, victim.id, options_.partitions);
+    /*mutant message-limit-victim-not-told*/ messages_.Send(
+        there, {rows::Message::Yield{victim.ns, victim.id, victim.mode, victim.why}}); /*end*/
+    return true;
+  }
   auto resident = changer_.Touch(victim.ns, victim.id);
   if (!resident || (*resident)->instance.Stopped()) return true;
   if ((*resident)->instance.cancel >= victim.mode) return true;
@@ -175,7 +181,13 @@ bool Limits::HoldUnasked() {
   if (!asks || asks->empty()) return true;
   LimitRequest request = AskerOf(**resident);
   request.force = true;
-  const LimitAnswer answer = judge_.Judge(request, *asks).answer;
+  LimitAnswer answer;
+  if (envoy_.Speaks()) {
+    answer.order = request.turn.order;
+    for (const LimitAsk& ask : *asks) answer.keys.push_back({ask.key, ask.numbers});
+  } else {
+    answer = judge_.Judge(request, *asks).answer;
+  }
   changer_.Apply(**resident, [&](Scene& scene) {
     name.second == 0 ? rules::HoldPastLimits(scene, answer)
                      : rules::HoldPastLimits(scene, name.second, answer);
@@ -308,6 +320,7 @@ void Limits::StandAgain() {
 bool Limits::LetOneIn() {
   auto next = table_.Next(turn_.clock());
   if (!next) return false;
+  if (guests_.LetIn(*next)) return true;
   auto touched = changer_.Touch(next->ns, next->instance);
   if (touched && !(*touched)->instance.Stopped()) {
     Resident& resident = **touched;

@@ -127,7 +127,9 @@ Spaces::Space& Spaces::Make(const std::string& ns, const std::string& client) {
   return space;
 }
 
+// Others than home have none of their own.
 void Spaces::Put(const std::string& ns, const Space& space) {
+  if (!turn_.at_home()) return;
   rows::PutSpace(turn_.writer(), ns, space.row);
 }
 
@@ -414,6 +416,11 @@ SpaceState Spaces::StateOf(const std::string& ns) const {
   return space ? space->row.state : SpaceState::kNone;
 }
 
+Timestamp Spaces::MadeAt(const std::string& ns) const {
+  const Space* space = Find(ns);
+  return space ? space->row.create_time : Timestamp();
+}
+
 Timestamp Spaces::DrainUntil(const std::string& ns) const {
   const Space* space = Find(ns);
   return space ? space->row.drain_until : Timestamp();
@@ -463,6 +470,7 @@ void Spaces::Forget(const std::string& ns, const std::string& client) {
 
 void Spaces::Tell(ChangeKind kind, const std::string& ns, const std::string& client,
                   std::string_view note) {
+  if (!turn_.at_home()) return;
   Event event;
   event.kind = kind;
   event.time = turn_.now();

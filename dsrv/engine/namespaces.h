@@ -131,6 +131,8 @@ class Spaces {
 
   // kNone: there is none.
   rows::SpaceState StateOf(const std::string& ns) const;
+  // When it was made; zero: nobody knows of it.
+  Timestamp MadeAt(const std::string& ns) const;
   Timestamp DrainUntil(const std::string& ns) const;
   void SetState(const std::string& ns, rows::SpaceState state, Timestamp drain_until,
                 const std::string& client);

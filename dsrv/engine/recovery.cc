@@ -73,8 +73,7 @@ Result<Ok> Engine::Recover(uint64_t epoch, Timestamp now) {
   if (!done) return done;
   parts_->spaces.Loaded();
   for (const std::string& ns : parts_->spaces.Frozen()) parts_->agenda.SetFrozen(ns, true);
-  parts_->deletions.Recover();
-  return done;
+  return parts_->deletions.Recover();
 }
 
 Result<Ok> Engine::LoadMachines() {
@@ -102,6 +101,7 @@ void Engine::Adopt(Adoption adoption) {
     const bool changed = parts_->spaces.Adopt(ns, std::move(row));
     if (changed) parts_->agenda.SetFrozen(ns, parts_->spaces.Frozen(ns));
   }
+  parts_->turn.Trust(parts_->deletions.Recover());
   std::map<std::string, std::vector<rows::TrustedKeyRow>> keys;
   for (auto& [ns, key] : adoption.keys) keys[ns].push_back(std::move(key));
   for (const auto& [name, state] : adoption.packages.all()) keys.try_emplace(name.first);

@@ -22,6 +22,9 @@ constexpr size_t kLookedBack = 100'000;
 Result<Answer> Reports::Report(const std::string& ns, const std::string& id, ReportArgs args,
                                const std::vector<rows::ChildStart>& children,
                                std::vector<StartArgs> starts) {
+  if (!options_.Has(ns, id)) {
+    return LivesNotHere(ns, id, options_, "take a report on it");
+  }
   auto touched = changer_.Touch(ns, id);
   if (!touched) return touched.error();
   Resident& resident = **touched;

@@ -7,6 +7,7 @@
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
 #include "fsm/when/schedule_check.h"
+#include "storage/rows/machine.h"
 
 namespace dfsmr {
 namespace {
@@ -86,13 +87,6 @@ Result<bool> SameStart(const StartArgs& args, const std::string& machine, const 
                    (same_machine ? " with other params" : "") + "; choose another id"};
 }
 
-Error LivesNotHere(const StartArgs& args, const EngineOptions& options) {
-  return {Code::kInternal, Reason::kNone,
-          "instance " + Quoted(args.id) + " lives in partition " +
-              std::to_string(PartitionOf(args.ns, args.id, options.partitions)) +
-              ", and partition " + std::to_string(options.partition) + " was asked to start it"};
-}
-
 // Of several that name the same instance, one: the strictest.
 std::vector<Instance::Prerequisite> EachOnce(const std::vector<Instance::Prerequisite>& all) {
   std::vector<Instance::Prerequisite> once;
@@ -108,6 +102,14 @@ std::vector<Instance::Prerequisite> EachOnce(const std::vector<Instance::Prerequ
 }
 
 }  // namespace
+
+Error LivesNotHere(std::string_view ns, std::string_view id, const EngineOptions& options,
+                   std::string_view what) {
+  return {Code::kInternal, Reason::kNone,
+          "instance " + Quoted(id) + " lives in partition " +
+              std::to_string(PartitionOf(ns, id, options.partitions)) + ", and partition " +
+              std::to_string(options.partition) + " was asked to " + std::string(what)};
+}
 
 Error RefusedStart(size_t at, const std::string& machine, const std::string& id, Error why) {
   why.message = "starts[" + std::to_string(at) + "] (" +
@@ -186,7 +188,7 @@ Resident& Starter::Create(Prepared prepared) {
     limits.asks = std::move(args.asks);
     limits.on_conflict = args.on_conflict;
     limits.force = args.force;
-    limits.order = turn_.last_seq() + 1;
+    limits.order = limits_.NextOrder();
     instance.limits = std::move(limits);
   }
   if (args.dry_run) instance.dry_run = DryRun();
@@ -315,9 +317,11 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
 }
 
 Result<Started> Starter::Start(StartArgs args) {
+  if (!args.id.empty() && !options_.Has(args.ns, args.id)) {
+    return LivesNotHere(args.ns, args.id, options_, "start it");
+  }
   auto prepared = Examine(std::move(args), {}, nullptr);
   if (!prepared) return prepared.error();
-  if (prepared->elsewhere) return LivesNotHere(prepared->args, options_);
   const bool created = prepared->version != nullptr;
   if (created) {
     Resident& resident = *Begin(*std::move(prepared));
@@ -350,6 +354,17 @@ Result<std::vector<Starter::Prepared>> Starter::Prepare(std::vector<StartArgs> s
     earlier.emplace(std::pair(added.ns, added.id), &added);
   }
   return prepared;
+}
+
+bool Starter::ToBeAdopted(const StartArgs& args) const {
+  if (turn_.at_home() || args.flow || catalog_.VersionOf(args.ns, args.machine, args.version)) {
+    return false;
+  }
+  bool found = false;
+  auto scanned = rows::ScanMachinesOf(turn_.home(), args.ns, [&](const rows::MachineRow& row) {
+    found = found || (row.id == args.machine && (args.version == 0 || args.version == row.version));
+  });
+  return turn_.Trust(scanned) && found;
 }
 
 void Starter::StartElsewhere(const StartArgs& args, rows::Message::Asker asker) {

@@ -18,6 +18,11 @@
 
 namespace dfsmr {
 
+// The refusal of what is asked of the engine for an instance that lives in another partition:
+// whoever has asked has not looked where it lives. `what`: "start it".
+Error LivesNotHere(std::string_view ns, std::string_view id, const EngineOptions& options,
+                   std::string_view what);
+
 class Starter {
  public:
   Starter(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer, Limits& limits,
@@ -38,6 +43,8 @@ class Starter {
   // The started instance, or an earlier one with the same id that was started in the same way. An
   // error, too, when it would live elsewhere.
   Result<Started> Start(StartArgs args);
+  // Whether home has the machine of a start, which is still to be adopted here.
+  bool ToBeAdopted(const StartArgs& args) const;
   // Has it started where it lives, which is elsewhere, once this turn is durable. What becomes of
   // it is told to `asker`.
   void StartElsewhere(const StartArgs& args, rows::Message::Asker asker);

@@ -113,6 +113,20 @@ void LetIn(Scene& scene) {
   JudgeSteps(scene);
 }
 
+void RefuseTurn(Scene& scene, const LimitAnswer& answer) {
+  Instance& instance = scene.instance;
+  if (!instance.waits.ForTurn()) return;
+  if (instance.waits.Has(Wait::kLimit)) {
+    return answer.kind == Kind::kFails
+               ? Stop(scene, InstanceResult::kError, kNoNode, 0, answer.why)
+               : LeaveOutAll(scene, answer.why);
+  }
+  ReleaseLimits(instance);
+  instance.waits.Remove(Wait::kTurn);
+  instance.waits.Add(Wait::kPause);
+  Emit(scene, ChangeKind::kPaused).note = answer.why;
+}
+
 void HasDisplaced(Scene& scene) {
   if (scene.instance.limits) scene.instance.limits->displaces = false;
 }

@@ -10,4 +10,8 @@ namespace dfsmr::rules {
 void HoldPastLimits(Scene& scene, const LimitAnswer& answer);
 void HoldPastLimits(Scene& scene, uint64_t visit, const LimitAnswer& answer);
 
+// One that asked for its turn is not let in: before its begin it stops, as one that finds no room
+// does; one that was paused stays so.
+void RefuseTurn(Scene& scene, const LimitAnswer& answer);
+
 }  // namespace dfsmr::rules

@@ -77,6 +77,12 @@
 //   0x71 in        from(2)                 the number (8) of the last that was applied
 //   0x72 follower  ns instance follower from(2)  the first record (8) of one that lives elsewhere,
 //                                          and begins after the instance
+//   0x73 guest     ns instance visit(8)    record.Message: at home, what one that lives elsewhere, or
+//                                          a token of it, holds of limits or waits for
+//   0x74 told      ns instance visit(8)    elsewhere, the number (8) of the last that home was told
+//                                          of what an instance or a token holds or waits for
+//   0x75 emptied   ns from(2)              at home: another partition has nothing left of a namespace
+//                                          that is being deleted; when that was made (8)
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -157,6 +163,9 @@ enum Kind : uint8_t {
   kOut = 0x70,
   kIn = 0x71,
   kFollower = 0x72,
+  kGuest = 0x73,
+  kTold = 0x74,
+  kEmptied = 0x75,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -97,6 +97,52 @@ void Pack(const Message::Finished& finished, record::Message* out) {
   to->set_time(Micros(finished.time));
 }
 
+void Pack(const Message::Stake& stake, record::Message* out) {
+  auto* to = out->mutable_stake();
+  to->set_ns(stake.ns);
+  to->set_instance(stake.instance);
+  to->set_visit(stake.visit);
+  to->set_ask(stake.ask);
+  to->set_kind(static_cast<uint32_t>(stake.kind));
+  for (const LimitAsk& ask : stake.asks) rows::Encode(ask, to->add_asks());
+  to->set_priority(stake.priority);
+  to->set_order(stake.order);
+  to->set_since(Micros(stake.since));
+  to->set_forced(stake.forced);
+  for (const std::string& one : stake.above) to->add_above(one);
+}
+
+void Pack(const Message::Verdict& verdict, record::Message* out) {
+  auto* to = out->mutable_verdict();
+  to->set_ns(verdict.ns);
+  to->set_instance(verdict.instance);
+  to->set_visit(verdict.visit);
+  to->set_ask(verdict.ask);
+  to->set_kind(static_cast<uint32_t>(verdict.kind));
+  to->set_key(verdict.key);
+  to->set_why(verdict.why);
+  to->set_singleton(verdict.singleton);
+  to->set_for_ever(verdict.for_ever);
+}
+
+void Pack(const Message::Yield& yield, record::Message* out) {
+  auto* to = out->mutable_yield();
+  to->set_ns(yield.ns);
+  to->set_instance(yield.instance);
+  to->set_mode(static_cast<uint32_t>(yield.mode));
+  to->set_why(yield.why);
+}
+
+void Pack(const Message::Emptied& emptied, record::Message* out) {
+  out->mutable_emptied()->set_ns(emptied.ns);
+  out->mutable_emptied()->set_made(Micros(emptied.made));
+}
+
+void Pack(const Message::Gone& gone, record::Message* out) {
+  out->mutable_gone()->set_ns(gone.ns);
+  out->mutable_gone()->set_made(Micros(gone.made));
+}
+
 Message::Asker Unpack(const record::Message::Asker& in) {
   return {in.ns(), in.cause(), in.number(), in.instance()};
 }
@@ -134,6 +180,32 @@ Result<Message> Unpack(const record::Message::Decided& in) {
                                   in.error(), in.instance()}};
 }
 
+Result<Message> Unpack(const record::Message::Stake& in) {
+  if (in.kind() > static_cast<uint32_t>(Message::Stake::Kind::kHolds)) return NoMessage();
+  Message::Stake stake{in.ns(), in.instance(), in.visit(), in.ask()};
+  stake.kind = static_cast<Message::Stake::Kind>(in.kind());
+  for (const auto& ask : in.asks()) stake.asks.push_back(rows::Decode(ask));
+  stake.priority = in.priority();
+  stake.order = in.order();
+  stake.since = FromMicros(in.since());
+  stake.forced = in.forced();
+  stake.above.assign(in.above().begin(), in.above().end());
+  return Message{std::move(stake)};
+}
+
+Result<Message> Unpack(const record::Message::Verdict& in) {
+  if (in.kind() > static_cast<uint32_t>(LimitAnswer::Kind::kFails)) return NoMessage();
+  return Message{Message::Verdict{in.ns(), in.instance(), in.visit(), in.ask(),
+                                  static_cast<LimitAnswer::Kind>(in.kind()), in.key(), in.why(),
+                                  in.singleton(), in.for_ever()}};
+}
+
+Result<Message> Unpack(const record::Message::Yield& in) {
+  if (in.mode() > static_cast<uint32_t>(CancelMode::kKill)) return NoMessage();
+  return Message{Message::Yield{in.ns(), in.instance(), static_cast<CancelMode>(in.mode()),
+                                in.why()}};
+}
+
 }  // namespace
 
 std::string EncodeMessage(const Message& message) {
@@ -166,6 +238,16 @@ Result<Message> DecodeMessage(std::string_view text) {
       return Message{Message::Finished{one.ns(), one.cause(), one.instance(), one.failed(),
                                        FromMicros(one.time())}};
     }
+    case record::Message::kStake:
+      return Unpack(in.stake());
+    case record::Message::kVerdict:
+      return Unpack(in.verdict());
+    case record::Message::kYield:
+      return Unpack(in.yield());
+    case record::Message::kEmptied:
+      return Message{Message::Emptied{in.emptied().ns(), FromMicros(in.emptied().made())}};
+    case record::Message::kGone:
+      return Message{Message::Gone{in.gone().ns(), FromMicros(in.gone().made())}};
     case record::Message::OF_NOT_SET:
       break;
   }

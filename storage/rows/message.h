@@ -11,7 +11,9 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
+#include "fsm/rules/rules.h"
 #include "fsm/when/occurrence.h"
 #include "storage/rows/plan.h"
 #include "storage/rows/reader.h"
@@ -80,7 +82,61 @@ struct Message {
     Timestamp time;
   };
 
-  std::variant<Follow, Ended, Begin, Move, Decided, Finished> of;
+  // To home: what an instance, or a token of it, has of limits from now on.
+  struct Stake {
+    enum class Kind : uint8_t {
+      kNone,
+      kAsks,    // and is answered
+      kWaits,   // in its line, where it stood before
+      kPaused,  // the same, and is not let in
+      kHolds,   // whether there is room or not
+    };
+    std::string ns;
+    std::string instance;
+    uint64_t visit = 0;  // of the token; 0: the instance as a whole
+    uint64_t ask = 0;    // the answer names it
+    Kind kind = Kind::kNone;
+    LimitAsks asks;
+    int32_t priority = 0;
+    uint64_t order = 0;  // of its start among those of all partitions
+    Timestamp since;
+    bool forced = false;
+    std::vector<std::string> above;  // its parent and those above
+  };
+  // Home's answer to one that asked, when there is one: it holds the keys, or has no part in them.
+  struct Verdict {
+    std::string ns;
+    std::string instance;
+    uint64_t visit = 0;
+    uint64_t ask = 0;
+    LimitAnswer::Kind kind = LimitAnswer::Kind::kRoom;
+    std::string key;  // unless kRoom: as in LimitAnswer
+    std::string why;
+    bool singleton = false;
+    bool for_ever = false;  // only its ancestors hold what it lacks
+  };
+  // An instance is to be cancelled in favour of another one.
+  struct Yield {
+    std::string ns;
+    std::string instance;
+    CancelMode mode = CancelMode::kCancel;
+    std::string why;
+  };
+
+  // To home: nothing is left here of a namespace that is being deleted. `made`: which one of that
+  // name.
+  struct Emptied {
+    std::string ns;
+    Timestamp made;
+  };
+  // From home: the namespace is gone, and may be made anew.
+  struct Gone {
+    std::string ns;
+    Timestamp made;
+  };
+
+  std::variant<Follow, Ended, Begin, Move, Decided, Finished, Stake, Verdict, Yield, Emptied, Gone>
+      of;
 };
 
 std::string EncodeMessage(const Message& message);

@@ -18,7 +18,8 @@ constexpr Kind kOfNamespaces[] = {
     kSeen,         kLimitOverride, kLimitRate,        kAgent,          kLeftover,   kGroupHead,
     kMember,       kByCause,       kPackage,          kPackageVersion, kActivation, kPackagePiece,
     kPackageText,  kTrustedKey,    kPackageSignature, kPackageDefined, kSecret,     kSealedSecret,
-    kLimitAsker,   kFollower};
+    kLimitAsker,   kFollower,
+    kGuest,        kTold,          kEmptied};
 // Of the index of occurrences: the bytes that are followed by a namespace.
 constexpr uint8_t kIndexed[] = {0x01, 0x02, 0x03, 0x05};
 
@@ -158,6 +159,27 @@ Result<bool> HasNamespaceRows(const Reader& reader, std::string_view ns) {
     if (!scanned) return scanned.error();
   }
   return found;
+}
+
+void PutEmptied(const Writer& writer, std::string_view ns, PartitionId from, Timestamp made) {
+  PutNumber(writer, Key(writer.partition, kEmptied).Text(ns).Partition(from),
+            static_cast<uint64_t>(Micros(made)));
+}
+
+Result<Ok> ScanEmptied(
+    const Reader& reader,
+    const std::function<void(std::string ns, PartitionId from, Timestamp made)>& visit) {
+  const std::string begin = Key(reader.partition, kEmptied);
+  return ScanAll(reader, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   auto made = NumberIn(key, value);
+                   if (!made) return made.error();
+                   KeyReader parts(key);
+                   std::string ns(parts.Text());
+                   const auto from = static_cast<PartitionId>(parts.Number(2));
+                   visit(std::move(ns), from, FromMicros(static_cast<int64_t>(*made)));
+                   return true;
+                 });
 }
 
 }  // namespace dfsmr::rows

@@ -59,4 +59,11 @@ Result<Ok> DropNamespaceRows(const Reader& reader, const Writer& writer, std::st
 // Whether any such row is left.
 Result<bool> HasNamespaceRows(const Reader& reader, std::string_view ns);
 
+// Of a namespace that is being deleted another partition has nothing left. `made`: when that one of
+// its name was.
+void PutEmptied(const Writer& writer, std::string_view ns, PartitionId from, Timestamp made);
+Result<Ok> ScanEmptied(const Reader& reader,
+                       const std::function<void(std::string ns, PartitionId from, Timestamp made)>&
+                           visit);
+
 }  // namespace dfsmr::rows

@@ -96,18 +96,21 @@ const std::map<uint8_t, KindOfRow>& Kinds() {
       {kOut, {"message to another partition", Parses<record::Message>}},
       {kIn, {"number of another partition's messages", IsNumber}},
       {kFollower, {"follower in another partition", IsNumber}},
+      {kGuest, {"guest of a limit", Parses<record::Message>}},
+      {kTold, {"number of what home was told", IsNumber}},
+      {kEmptied, {"partition without a namespace", IsNumber}},
   };
   return kinds;
 }
 
 class Verifier {
  public:
-  Verifier(const Reader& reader, Verified* verified)
-      : reader_(reader), feed_(reader), verified_(*verified) {}
+  Verifier(const Reader& reader, PartitionId home, Verified* verified)
+      : reader_(reader), home_{reader.view, home}, feed_(reader), verified_(*verified) {}
 
   Result<Ok> Run(const CompileSource& compile) {
     CompileAll(compile);
-    auto spaces = ScanSpaces(reader_, [this](std::string_view ns, const SpaceRow& row) {
+    auto spaces = ScanSpaces(home_, [this](std::string_view ns, const SpaceRow& row) {
       if (row.state == SpaceState::kDropping) dropping_.emplace(ns);
     });
     if (!spaces) Problem(spaces.error());
@@ -142,8 +145,9 @@ class Verifier {
   }
 
   void CompileAll(const CompileSource& compile) {
-    auto scanned = ScanMachines(reader_, [&](const MachineRow& row) {
-      if (!row.graph.empty() && !GraphIn(row.graph)) {
+    const bool here = home_.partition == reader_.partition;
+    auto scanned = ScanMachines(home_, [&](const MachineRow& row) {
+      if (here && !row.graph.empty() && !GraphIn(row.graph)) {
         Problem("version " + std::to_string(row.version) + " of plan '" + row.id +
                 "' of namespace '" + row.ns + "': the graph that it was compiled to is damaged");
       }
@@ -151,7 +155,7 @@ class Verifier {
       if (machine) {
         machines_[{row.ns, row.id, row.version}] =
             std::make_unique<const Machine>(*std::move(machine));
-      } else {
+      } else if (here) {
         Problem("version " + std::to_string(row.version) + " of machine '" + row.id +
                 "' of namespace '" + row.ns + "' is not accepted: " + machine.error().message);
       }
@@ -421,6 +425,7 @@ class Verifier {
   }
 
   const Reader reader_;
+  const Reader home_;
   FeedReader feed_;
   Verified& verified_;
   std::map<PartitionId, uint64_t> last_out_;  // the last message to each
@@ -435,8 +440,9 @@ class Verifier {
 
 }  // namespace
 
-Result<Ok> Verify(const Reader& reader, const CompileSource& compile, Verified* verified) {
-  return Verifier(reader, verified).Run(compile);
+Result<Ok> Verify(const Reader& reader, const CompileSource& compile, Verified* verified,
+                  std::optional<PartitionId> home) {
+  return Verifier(reader, home.value_or(reader.partition), verified).Run(compile);
 }
 
 }  // namespace dfsmr::rows

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,7 +26,10 @@ struct Verified {
 // The machine of a definition in the store.
 using CompileSource = std::function<Result<Machine>(std::string_view source)>;
 
-// An error: the store cannot be read on. What was found up to there is in `verified`.
-Result<Ok> Verify(const Reader& reader, const CompileSource& compile, Verified* verified);
+// An error: the store cannot be read on. What was found up to there is in `verified`. `home`: the
+// partition whose rows say which machines and namespaces there are; what is wrong with those is told
+// of that one.
+Result<Ok> Verify(const Reader& reader, const CompileSource& compile, Verified* verified,
+                  std::optional<PartitionId> home = {});
 
 }  // namespace dfsmr::rows

@@ -88,8 +88,8 @@ TEST_CASE("each method of several partitions says how their answers are joined")
     if (IsParted(path)) CHECK(MakeParted(path, "", {kSixteen, 3}));
     if (!IsParted(path)) CHECK_FALSE(MakeParted(path, "", {kSixteen, 3}));
   }
-  CHECK(parted == 19);
-  CHECK(later == 6);
+  CHECK(parted == 23);
+  CHECK(later == 2);
 }
 
 TEST_CASE("what is of one instance goes where that lives") {

@@ -17,6 +17,7 @@
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/cluster/front.h"
 #include "dsrv/cluster/passing.h"
+#include "dsrv/cluster/peers.h"
 #include "storage/place.h"
 
 namespace dfsmr {

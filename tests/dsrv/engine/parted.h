@@ -53,6 +53,10 @@ class Parted {
   // At home; the others adopt it.
   void Define(std::string_view yaml) {
     at(kHome).Define(yaml);
+    Adopt();
+  }
+  // The others adopt what is at home.
+  void Adopt() {
     for (PartitionId id = 1; id < size(); ++id) {
       at(id).Do([](Engine& e) {
         auto adoption = ReadAdoption(e.reader(), kHome, CompileOne, "");

@@ -35,6 +35,8 @@ constexpr const char* kMet[] = {
     "a follower begins",
     "a follower ends with what it follows",
     "a former engine's messages are told",
+    "a limit lets one in",
+    "a limit lets one never in",
     "a message comes twice",
     "a message is lost",
     "a message is not applied yet",
@@ -51,6 +53,7 @@ constexpr const char* kMet[] = {
     "an engine is taken over",
     "an instance is started with a report",
     "many messages in one turn",
+    "one gives way to another",
 };
 
 char g_running[64];

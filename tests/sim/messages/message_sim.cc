@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "fsm/yaml/definitions.h"
+#include "record.pb.h"
+#include "storage/rows/bare.h"
 #include "storage/rows/occurrence.h"
 #include "storage/rows/schedule.h"
 #include "storage/rows/verify.h"
@@ -27,6 +29,13 @@ std::string Text(const Parted::Letter& one) {
          std::to_string(one.to);
 }
 
+// The same with what it says.
+std::string LongText(const Parted::Letter& one) {
+  record::Message message;
+  message.ParseFromString(one.text);
+  return Text(one) + ": " + message.ShortDebugString();
+}
+
 }  // namespace
 
 MessageSim::MessageSim(uint64_t seed, bool trace) : random_(seed), trace_(trace) {
@@ -39,6 +48,7 @@ MessageSim::MessageSim(uint64_t seed, bool trace) : random_(seed), trace_(trace)
   for (PartitionId id = 0; id < partitions; ++id) {
     at(id).OnCommit([this, id](const Turn&, const std::vector<Event>& events) {
       for (const Event& event : events) Published(id, event);
+      if (running_.size() > kMayRun) Wrong("more run than the limit lets");
     });
   }
 }
@@ -88,11 +98,20 @@ void MessageSim::Published(PartitionId id, const Event& event) {
   if (parted_->PlaceOf(event.instance) != id) Wrong(event.instance + " does not live there");
   Seen& seen = seen_[event.instance];
   seen.exists = true;
+  if (limited_.contains(event.instance)) {
+    const auto now = rows::GetBareInstance({below_, id}, {"ns", event.instance},
+                                           at(id).engine().reader().registry.resolve());
+    const bool runs = now && now->state == InstanceState::kRunning;
+    runs ? (void)running_.insert(event.instance) : (void)running_.erase(event.instance);
+  }
   if (event.kind == ChangeKind::kStarted) {
     ++seen.begun;
     seen.begun_at = records_;
   } else if (event.kind == ChangeKind::kFinished) {
-    seen.finished_at = records_;
+    if (seen.finished_at == 0) seen.finished_at = records_;
+    seen.goes_on = false;
+  } else if (event.kind == ChangeKind::kResumed) {
+    seen.goes_on = seen.finished_at != 0;
   } else if (event.kind == ChangeKind::kStartRefused) {
     ++seen.refused;
   } else if (event.kind == ChangeKind::kTransitioned) {
@@ -104,7 +123,7 @@ void MessageSim::Published(PartitionId id, const Event& event) {
 // Clients -----------------------------------------------------------------------------------------
 
 void MessageSim::Define() {
-  parted_->Define(kJob);
+  parted_->Define(std::string(kJob) + LimitedJobs());
   target_ = parted_->Named("target", Any());
   after_[target_] = {};
   parted_->Start("job", target_);
@@ -118,6 +137,7 @@ void MessageSim::Define() {
 void MessageSim::Client() {
   const size_t dice = random_.Below(10);
   if (random_.Chance(2)) return StartMany();
+  if (random_.Chance(40)) return Limited();
   if (dice < 4) {
     Start();
   } else if (dice < 6) {
@@ -141,7 +161,9 @@ void MessageSim::Start() {
     auto other = std::next(seen_.begin(), static_cast<long>(random_.Below(seen_.size())));
     const bool twice = std::ranges::find(after, other->first, &Instance::Prerequisite::instance) !=
                        after.end();
-    if (other->first != target_ && !twice) after.push_back({other->first, random_.Chance(70)});
+    // One that a limit holds for may be resumed after its end, and have another result then.
+    const bool any_result = random_.Chance(70) || limited_.contains(other->first);
+    if (other->first != target_ && !twice) after.push_back({other->first, any_result});
   }
   after_[id] = after;
   Note("start " + id + " at " + std::to_string(parted_->PlaceOf(id)));
@@ -173,7 +195,7 @@ void MessageSim::Move() {
   if (seen_.empty()) return;
   auto one = std::next(seen_.begin(), static_cast<long>(random_.Below(seen_.size())));
   const std::string& id = one->first;
-  if (id == target_ || one->second.begun == 0) return;
+  if (id == target_ || one->second.begun == 0 || limited_.contains(id)) return;
   const bool bad = id.starts_with("bad-") || random_.Chance(20);
   Note("move " + id);
   parted_->Of(id).Decide([&](Engine& e) {
@@ -186,7 +208,7 @@ void MessageSim::ReportWithStart() {
   if (seen_.empty()) return;
   auto one = std::next(seen_.begin(), static_cast<long>(random_.Below(seen_.size())));
   const std::string id = one->first;
-  if (id == target_ || one->second.begun == 0) return;
+  if (id == target_ || one->second.begun == 0 || limited_.contains(id)) return;
   const std::string params = "{\"k\":" + std::to_string(++names_) + "}";
   const std::string starts =
       "s" + std::to_string(random_.Chance(30) ? random_.Below(5) : 100 + names_);
@@ -255,7 +277,7 @@ void MessageSim::Arrive() {
 }
 
 void MessageSim::Deliver(const Parted::Letter& letter) {
-  Note("deliver " + Text(letter));
+  Note("deliver " + LongText(letter));
   World& world = at(letter.to);
   world.Decide([&](Engine& e) {
     auto up_to = e.messages().Deliver(letter.from, letter.number, letter.text);
@@ -365,7 +387,7 @@ bool MessageSim::MoveAll() {
   bool any = false;
   std::vector<std::string> ids;
   for (const auto& [id, seen] : seen_) {
-    if (seen.begun > 0 && seen.finished_at == 0 && id != target_) ids.push_back(id);
+    if (seen.begun > 0 && seen.Live() && id != target_) ids.push_back(id);
   }
   for (const std::string& id : ids) {
     (void)parted_->Of(id).Move(id, id.starts_with("bad-") ? "bad" : "ok");
@@ -401,6 +423,10 @@ void MessageSim::Settle() {
     for (PartitionId id = 0; id < parted_->size(); ++id) at(id).Drain();
     any = CarryAll();
     if (!any) any = MoveAll();
+    if (!any && round < 500) {
+      ResumeAll();
+      any = round < 3;
+    }
     if (round == 1'000) return Wrong("there is no end");
   }
 }
@@ -424,6 +450,7 @@ void MessageSim::CheckAll() {
   for (auto& [id, seen] : seen_) {
     if (seen.exists) seen.result = parted_->Must(id).result;
   }
+  CheckLimits();
   CheckFollowers();
   CheckReports();
   CheckSchedules();
@@ -538,9 +565,11 @@ void MessageSim::CheckRows() {
       Wrong(row.follower + " still follows " + row.instance + ", which has stopped");
     });
   }
-  rows::Verified verified;  // of the others the machines are at home
-  (void)rows::Verify({below_, kHome}, CompileOne, &verified);
-  if (!verified.problems.empty()) Wrong(verified.problems.front());
+  for (PartitionId id = 0; id < parted_->size(); ++id) {
+    rows::Verified verified;
+    (void)rows::Verify({below_, id}, CompileOne, &verified, kHome);
+    if (!verified.problems.empty()) Wrong(verified.problems.front());
+  }
 }
 
 }  // namespace dfsmr::message_sim

@@ -17,6 +17,9 @@
 
 namespace dfsmr::message_sim {
 
+inline constexpr size_t kMayRun = 2;  // of those that the limit holds for
+std::string LimitedJobs();            // their machines
+
 class MessageSim {
  public:
   MessageSim(uint64_t seed, bool trace);
@@ -37,8 +40,10 @@ class MessageSim {
     uint64_t refused = 0;      // starts with reports on it
     uint64_t poked = 0;        // transitions that a schedule has sent
     uint64_t begun_at = 0;     // in the order of all records
-    uint64_t finished_at = 0;  // 0: it has not
+    uint64_t finished_at = 0;
+    bool goes_on = false;  // resumed after it had stopped  // 0: it has not
     bool exists = false;
+    bool Live() const { return exists && (finished_at == 0 || goes_on); }
     InstanceResult result = InstanceResult::kPending;
   };
   struct Report {
@@ -61,6 +66,8 @@ class MessageSim {
   void Move();
   void ReportWithStart();
   void Define();
+  void Limited();
+  void StartLimited();
 
   // What messages do.
   void Offer();
@@ -85,7 +92,9 @@ class MessageSim {
   void CheckFollowers();
   void CheckReports();
   void CheckSchedules();
+  void CheckLimits();
   void CheckRows();
+  void ResumeAll();
 
   Random random_;
   const bool trace_;
@@ -111,6 +120,9 @@ class MessageSim {
   std::map<std::string, std::vector<Instance::Prerequisite>> after_;  // of instances asked for
   std::map<std::string, Report> reports_;  // by the params of their transitions
   std::set<std::string> reported_;         // of these, the durable ones
+  std::set<std::string> limited_;          // instances that a limit holds for
+  std::set<std::string> stopped_by_hand_;  // of these
+  std::set<std::string> running_;          // of these
   std::string target_;                     // of what a schedule sends
 };
 

@@ -14,6 +14,7 @@ namespace dfsmr {
 namespace {
 
 constexpr PartitionId kPartition = 3;
+constexpr PartitionId kAtHome = 0;
 
 // A store with a live instance, "live", and one that has stopped, "over", with its index rows.
 struct World {
@@ -94,7 +95,7 @@ struct World {
     Write(batch);
   }
 
-  std::string Problems() {
+  std::string Problems(std::optional<PartitionId> home = {}) {
     rows::Verified verified;
     const auto read = rows::Verify(
         {store, kPartition},
@@ -102,7 +103,7 @@ struct World {
           return source == "source" ? Result<Machine>(machine)
                                     : Error{Code::kDataLoss, Reason::kNone, "no machine"};
         },
-        &verified);
+        &verified, home);
     REQUIRE(read);
     CHECK(verified.wrong == verified.problems.size());
     CHECK(verified.rows > 0);
@@ -125,6 +126,18 @@ struct World {
 TEST_CASE("nothing is wrong with a store that is sound") {
   World world;
   CHECK(world.Problems() == "");
+}
+
+TEST_CASE("a partition is verified by the machines of home") {
+  World world;
+  // The machine's row, of the store above, is at home instead.
+  world.Delete(0x01, "m");
+  CHECK(world.Problems() != "");
+  const auto epoch = *world.store.Acquire(kAtHome);
+  Batch home;
+  rows::PutMachine({home, kAtHome}, {.ns = "ns", .id = "m", .version = 1, .source = "source"});
+  REQUIRE(world.store.Write(kAtHome, epoch, home));
+  CHECK(world.Problems(kAtHome) == "");
 }
 
 TEST_CASE("a row that cannot be decoded is found, of each kind that has a message") {

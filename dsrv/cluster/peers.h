@@ -1,0 +1,39 @@
+// What servers that share a store ask of each other, apart from calls that they pass on: whether
+// one answers, that its partitions adopt what home has changed, and that they apply messages of
+// others.
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "dsrv/cluster/front.h"
+
+namespace dfsmr {
+
+// Whether a call is one of these.
+bool IsOfPeer(const grpc::GenericCallbackServerContext& context);
+// Answers it, if a server of this store asks it of this one. REQUIRES: it is one of these.
+grpc::ServerGenericBidiReactor* TakeFromPeer(const Front& front,
+                                             const grpc::GenericCallbackServerContext& context);
+
+// Asks another server to have its partitions adopt what home has changed. `done` is called once,
+// from any thread; false: nobody knows whether it has.
+void HaveAdopted(const Front& front, const std::shared_ptr<Peer>& peer, const std::string& ns,
+                 std::function<void(bool done)> done);
+
+// Asks another server to have a partition of its apply messages, as Front::Deliver.
+void HaveDelivered(const Front& front, const std::shared_ptr<Peer>& peer,
+                   const std::string& portion,
+                   std::function<void(std::optional<std::string> reply)> done);
+
+// Asks another server whether it can be reached, and says whether there is something new to see.
+// `done` is called once, from any thread; with the cause, where it cannot.
+void Ping(const Front& front, const std::shared_ptr<Peer>& peer, bool look,
+          std::function<void(bool answers, const std::string& why)> done);
+
+}  // namespace dfsmr

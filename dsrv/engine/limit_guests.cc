@@ -1,0 +1,193 @@
+#include "dsrv/engine/limit_guests.h"
+
+#include <algorithm>
+
+#include "storage/place.h"
+#include "storage/rows/guest.h"
+
+namespace dfsmr {
+namespace {
+
+using StakeKind = rows::Message::Stake::Kind;
+
+std::vector<LimitKey> StakeKeys(const LimitAsks& asks) {
+  std::vector<LimitKey> keys;
+  for (const LimitAsk& ask : asks) keys.push_back({ask.key, ask.numbers});
+  return keys;
+}
+
+bool StakeNames(const LimitAsks& asks, const std::string& key) {
+  return std::ranges::find(asks, key, &LimitAsk::key) != asks.end();
+}
+
+bool InLine(StakeKind kind) { return kind == StakeKind::kWaits || kind == StakeKind::kPaused; }
+
+}  // namespace
+
+LimitGuests::Name LimitGuests::NameOf(const Stake& stake) {
+  return {ResidentKey(stake.ns, stake.instance), stake.visit};
+}
+
+LimitTable::Turn LimitGuests::TurnOf(const Stake& stake) {
+  return {stake.priority, stake.order, stake.visit};
+}
+
+Result<Ok> LimitGuests::Recover() {
+  if (options_.partitions == 1) return Ok{};
+  std::vector<Stake> waiting;
+  auto scanned = rows::ScanGuests(turn_.reader(), [&](Stake stake) {
+    if (InLine(stake.kind)) return waiting.push_back(std::move(stake));
+    /*mutant message-limit-guest-forgotten*/ Hold(stake, false);
+    guests_[NameOf(stake)].stake = std::move(stake); /*end*/
+  });
+  if (!scanned) return scanned;
+  for (Stake& stake : waiting) {
+    Guest& guest = guests_[NameOf(stake)];
+    guest.stake = std::move(stake);
+    Stand(guest);
+  }
+  return Ok{};
+}
+
+std::vector<LimitVictim> LimitGuests::Take(Stake stake) {
+  if (stake.kind == StakeKind::kAsks) return Judge(std::move(stake));
+  const bool has_all = stake.kind == StakeKind::kWaits &&
+                       std::ranges::all_of(stake.asks, [&](const LimitAsk& ask) {
+                         return table_.Holds(stake.ns, ask.key, stake.instance);
+                       });
+  if (has_all) {
+    Answer(stake, {}, false);
+    stake.kind = StakeKind::kHolds;
+  }
+  Move(std::move(stake));
+  return {};
+}
+
+std::vector<LimitVictim> LimitGuests::Judge(Stake stake) {
+  // What it had before, it has no more.
+  Stake none = stake;
+  none.kind = StakeKind::kNone;
+  Move(std::move(none));
+  LimitRequest asker{.ns = stake.ns, .id = stake.instance, .turn = TurnOf(stake)};
+  if (!stake.above.empty()) {
+    asker.parent = stake.above.front();
+    asker.above = &stake.above;
+  }
+  LimitVerdict verdict = judge_.Judge(asker, stake.asks);
+  if (verdict.answer.displaces) {  // there are many: all of them at once
+    auto gathering = judge_.GatheringFor(asker, stake.asks, kNever);
+    while (!judge_.Gather(&gathering, SIZE_MAX, &verdict.victims)) {
+    }
+  }
+  switch (verdict.answer.kind) {
+    case LimitAnswer::Kind::kRoom:
+      Answer(stake, verdict.answer, false);
+      stake.kind = StakeKind::kHolds;
+      break;
+    case LimitAnswer::Kind::kWaits:
+      stake.kind = StakeKind::kWaits;
+      break;
+    default:
+      Answer(stake, verdict.answer, verdict.for_ever);
+      return std::move(verdict.victims);
+  }
+  stake.since = turn_.clock();
+  Move(std::move(stake));
+  return std::move(verdict.victims);
+}
+
+void LimitGuests::Move(Stake stake) {
+  const Name name = NameOf(stake);
+  const auto found = guests_.find(name);
+  Guest* const before = found == guests_.end() ? nullptr : &found->second;
+  if (before && InLine(before->stake.kind)) LeaveLine(*before);
+  if (stake.kind == StakeKind::kHolds) Hold(stake, true);
+  if (before && before->stake.kind == StakeKind::kHolds) {
+    for (const LimitAsk& ask : before->stake.asks) {
+      const bool still = stake.kind == StakeKind::kHolds && StakeNames(stake.asks, ask.key);
+      if (!still) Release(before->stake, ask.key);
+    }
+  }
+  if (stake.kind == StakeKind::kNone) {
+    if (!before) return;
+    rows::DropGuest(turn_.writer(), stake);
+    guests_.erase(found);
+    return;
+  }
+  /*mutant message-limit-guest-not-kept*/ rows::PutGuest(turn_.writer(), stake); /*end*/
+  Guest& guest = guests_[name];
+  guest.stake = std::move(stake);
+  if (InLine(guest.stake.kind)) Stand(guest);
+}
+
+void LimitGuests::LeaveLine(Guest& guest) {
+  const Stake& stake = guest.stake;
+  if (!guest.line.empty()) table_.Leave(stake.ns, guest.line, TurnOf(stake));
+  for (const LimitAsk& ask : stake.asks) numbers_.Left(stake.ns, ask.key);
+  guest.line.clear();
+}
+
+void LimitGuests::Stand(Guest& guest) {
+  const Stake& stake = guest.stake;
+  guest.line.clear();
+  for (const LimitKey& key : StakeKeys(stake.asks)) {
+    numbers_.Stands(stake.ns, key);
+    counts_.Follow(stake.ns, key.key);
+    if (!table_.Holds(stake.ns, key.key, stake.instance)) guest.line.push_back(key);
+  }
+  // With all of them in its instance's hand it stands for them as any: it is its turn at once.
+  if (guest.line.empty()) guest.line = StakeKeys(stake.asks);
+  table_.Stand(stake.ns, guest.line, TurnOf(stake), stake.instance, stake.since,
+               stake.kind == StakeKind::kWaits ? LimitTable::Standing::kWaits
+                                          : LimitTable::Standing::kPaused);
+}
+
+void LimitGuests::Hold(const Stake& stake, bool anew) {
+  for (const LimitKey& key : StakeKeys(stake.asks)) {
+    const bool fresh = !table_.Holds(stake.ns, key.key, stake.instance);
+    numbers_.Stands(stake.ns, key);
+    table_.Take(stake.ns, key.key, stake.instance, {stake.visit, stake.since, stake.forced});
+    if (!fresh) continue;
+    counts_.CountGuest(stake.ns, key.key, +1);
+    if (anew) numbers_.Spent(stake.ns, key.key);
+  }
+}
+
+void LimitGuests::Release(const Stake& stake, const std::string& key) {
+  if (!table_.Holds(stake.ns, key, stake.instance)) return;
+  table_.Release(stake.ns, key, stake.instance, stake.visit);
+  numbers_.Left(stake.ns, key);
+  if (!table_.Holds(stake.ns, key, stake.instance)) counts_.CountGuest(stake.ns, key, -1);
+}
+
+bool LimitGuests::LetIn(const LimitTable::Waiter& next) {
+  const auto found = guests_.find({ResidentKey(next.ns, next.instance), next.turn.visit});
+  if (found == guests_.end()) return false;
+  Stake stake = found->second.stake;
+  const bool room = std::ranges::all_of(stake.asks, [&](const LimitAsk& ask) {
+    return table_.HasRoom(stake.ns, ask.key, stake.instance, turn_.clock());
+  });
+  if (room) {
+    Answer(stake, {.kind = LimitAnswer::Kind::kRoom}, false);
+    stake.kind = StakeKind::kHolds;
+    stake.since = turn_.clock();
+  }
+  Move(std::move(stake));  // else its instance has lost what it held: it stands for that, too
+  return true;
+}
+
+void LimitGuests::Answer(const Stake& stake, const LimitAnswer& answer, bool for_ever) {
+  rows::Message::Verdict verdict{.ns = stake.ns,
+                                 .instance = stake.instance,
+                                 .visit = stake.visit,
+                                 .ask = stake.ask,
+                                 .kind = answer.kind,
+                                 .key = answer.key,
+                                 .why = answer.why,
+                                 .singleton = answer.singleton,
+                                 .for_ever = for_ever};
+  const PartitionId there = PartitionOf(stake.ns, stake.instance, options_.partitions);
+  /*mutant message-limit-answer-lost*/ messages_.Send(there, {std::move(verdict)}); /*end*/
+}
+
+}  // namespace dfsmr

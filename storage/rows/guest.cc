@@ -1,0 +1,67 @@
+#include "storage/rows/guest.h"
+
+#include <utility>
+
+#include "storage/rows/encoding.h"
+#include "storage/rows/keys.h"
+
+namespace dfsmr::rows {
+namespace {
+
+std::string GuestKey(PartitionId partition, const Message::Stake& stake) {
+  return Key(partition, kGuest).Text(stake.ns).Text(stake.instance).Number(stake.visit);
+}
+
+std::string ToldKey(PartitionId partition, const ToldRow& row) {
+  return Key(partition, kTold).Text(row.ns).Text(row.instance).Number(row.visit);
+}
+
+}  // namespace
+
+void PutGuest(const Writer& writer, const Message::Stake& stake) {
+  writer.batch.Put(GuestKey(writer.partition, stake), EncodeMessage({stake}));
+}
+
+void DropGuest(const Writer& writer, const Message::Stake& stake) {
+  writer.batch.Delete(GuestKey(writer.partition, stake));
+}
+
+Result<Ok> ScanGuests(const Reader& reader, const std::function<void(Message::Stake)>& visit) {
+  const std::string begin = Key(reader.partition, kGuest);
+  return ScanAll(reader, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   auto message = DecodeMessage(value);
+                   auto* const stake =
+                       message ? std::get_if<Message::Stake>(&message->of) : nullptr;
+                   if (!stake) return Corrupt("guest of a limit", key);
+                   visit(std::move(*stake));
+                   return true;
+                 });
+}
+
+void PutTold(const Writer& writer, const ToldRow& row) {
+  PutNumber(writer, ToldKey(writer.partition, row), row.number);
+}
+
+void DropTold(const Writer& writer, const ToldRow& row) {
+  writer.batch.Delete(ToldKey(writer.partition, row));
+}
+
+Result<Ok> ScanTold(const Reader& reader, const std::function<void(ToldRow)>& visit) {
+  const std::string begin = Key(reader.partition, kTold);
+  return ScanAll(reader, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   auto number = NumberIn(key, value);
+                   if (!number) return number.error();
+                   KeyReader parts(key);
+                   ToldRow row;
+                   row.ns = parts.Text();
+                   row.instance = parts.Text();
+                   row.visit = parts.Number();
+                   row.number = *number;
+                   visit(std::move(row));
+                   return true;
+                 });
+}
+
+}  // namespace dfsmr::rows

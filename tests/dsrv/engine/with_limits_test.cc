@@ -1,0 +1,246 @@
+// Limits whose holders live in several partitions: never more than may, each word as in one, and
+// nothing lost or held for ever whoever crashes.
+#include "tests/dsrv/engine/limits_play.h"
+#include "tests/dsrv/engine/parted.h"
+
+namespace dfsmr {
+namespace {
+
+constexpr char kGuestRows = '\x73';
+constexpr char kToldRows = '\x74';
+
+struct Apart : Parted {
+  explicit Apart(const std::string& limit) : Parted(3) { Define(Limited(limit)); }
+
+  std::string State(const std::string& id) { return StateOf(Of(id), id); }
+  // Starts one, and lets all messages come.
+  void Begin(const std::string& id, StartArgs args = {}) {
+    args.machine = "m";
+    args.id = id;
+    auto started = Of(id).TryStart(std::move(args));
+    REQUIRE_MESSAGE(started, (started ? "" : started.error().message));
+    Carry();
+  }
+  void End(const std::string& id) {
+    REQUIRE(Of(id).Move(id, "ok"));
+    Carry();
+  }
+  Ids Running(const Ids& all) {
+    Ids running;
+    for (const std::string& id : all) {
+      if (State(id) == "RUNNING") running.push_back(id);
+    }
+    return running;
+  }
+
+  const std::string home = Named("home", 0);
+  const std::string one = Named("one", 1);
+  const std::string two = Named("two", 2);
+  const std::string late = Named("late", 1);
+};
+
+TEST_CASE("only so many hold a key over all partitions, and the next begins when one is done") {
+  Apart apart("{key: k, max: 2}");
+  const Ids all{apart.one, apart.two, apart.home, apart.late};
+  for (const std::string& id : all) apart.Begin(id);
+  CHECK(apart.Running(all) == Ids{apart.one, apart.two});
+  CHECK(WaitersOf(apart.at(0), "k") == Ids{apart.home, apart.late});
+  SUBCASE("as all goes on") {}
+  SUBCASE("after a crash of home") { apart.at(0).Crash(); }
+  SUBCASE("after a crash of the others") {
+    apart.at(1).Crash();
+    apart.at(2).Crash();
+  }
+  SUBCASE("after a crash of all") { apart.Crash(); }
+  apart.Carry();
+  CHECK(apart.Running(all) == Ids{apart.one, apart.two});
+  apart.End(apart.two);
+  CHECK(apart.Running(all) == Ids{apart.one, apart.home});
+  apart.End(apart.home);
+  CHECK(apart.Running(all) == Ids{apart.one, apart.late});
+  CHECK(HoldersOf(apart.at(0), "k").size() == 2);
+  apart.End(apart.one);
+  apart.End(apart.late);
+  CHECK(HoldersOf(apart.at(0), "k").empty());
+  CHECK(apart.at(0).RowsOf(kGuestRows).empty());
+  CHECK(apart.at(1).RowsOf(kToldRows).empty());
+  for (const std::string& id : all) CHECK(apart.Begun(id) == 1);
+}
+
+TEST_CASE("one that may waits only as long as messages take") {
+  Apart apart("{key: k, max: 1}");
+  REQUIRE(apart.Of(apart.one).TryStart({.machine = "m", .id = apart.one}));
+  CHECK(apart.State(apart.one) == "SCHEDULED");
+  apart.Carry();
+  CHECK(apart.State(apart.one) == "RUNNING");
+}
+
+TEST_CASE("each word of on_conflict does what it says to one of another partition") {
+  const auto play = [](const std::string& word) {
+    auto apart = std::make_unique<Apart>("{key: k, max: 1, on_conflict: " + word + "}");
+    apart->Begin(apart->one);
+    apart->Begin(apart->two);
+    return apart;
+  };
+  SUBCASE("wait") {
+    auto apart = play("wait");
+    CHECK(apart->State(apart->two) == "SCHEDULED");
+  }
+  SUBCASE("skip") {
+    auto apart = play("skip");
+    CHECK(apart->State(apart->two) == "STOPPED CANCELLED");
+    CHECK(apart->Must(apart->two).error.find("limit 'k'") != std::string::npos);
+    CHECK(apart->Must(apart->two).error.find(apart->one) != std::string::npos);
+  }
+  SUBCASE("fail") {
+    auto apart = play("fail");
+    CHECK(apart->State(apart->two) == "STOPPED ERROR");
+  }
+  SUBCASE("latest") {
+    auto apart = play("latest");
+    CHECK(apart->State(apart->two) == "SCHEDULED");
+    apart->Begin(apart->late);
+    CHECK(apart->State(apart->two) == "STOPPED CANCELLED");
+    CHECK(apart->State(apart->late) == "SCHEDULED");
+    apart->End(apart->one);
+    CHECK(apart->State(apart->late) == "RUNNING");
+  }
+  SUBCASE("cancel") {
+    Apart apart("{key: k, max: 1, on_conflict: cancel}");
+    apart.Begin(apart.one);
+    const Task task = apart.at(1).ReadyOne();
+    apart.Begin(apart.two);
+    CHECK(apart.Must(apart.one).Cancelling());  // its worker is waited for
+    CHECK(apart.State(apart.two) == "SCHEDULED");
+    REQUIRE(apart.at(1).Report(task, "ok"));
+    apart.Carry();
+    CHECK(apart.State(apart.one) == "STOPPED CANCELLED");
+    CHECK(apart.State(apart.two) == "RUNNING");
+  }
+  SUBCASE("replace") {
+    auto apart = play("replace");
+    CHECK(apart->State(apart->one) == "STOPPED CANCELLED");
+    CHECK(apart->State(apart->two) == "RUNNING");
+    apart->Begin(apart->home);
+    CHECK(apart->State(apart->two) == "STOPPED CANCELLED");
+    CHECK(apart->State(apart->home) == "RUNNING");
+  }
+}
+
+TEST_CASE("turns of all partitions go by priority, then by the order of starts") {
+  Apart apart("{key: k, max: 1}");
+  apart.Begin(apart.home);
+  const std::string high = apart.Named("high", 2);
+  const Ids all{apart.late, apart.two, apart.one, high};
+  for (const std::string& id : all) apart.Begin(id, {.priority = id == high ? 1 : 0});
+  CHECK(WaitersOf(apart.at(0), "k") == Ids{high, apart.late, apart.two, apart.one});
+  std::string last = apart.home;
+  for (const std::string& next : Ids{high, apart.late, apart.two, apart.one}) {
+    apart.End(last);
+    CHECK(apart.Running(all) == Ids{next});
+    last = next;
+  }
+}
+
+TEST_CASE("an operator's number at home counts for all partitions") {
+  Apart apart("{key: k, max: 1}");
+  const Ids all{apart.one, apart.two, apart.late};
+  for (const std::string& id : all) apart.Begin(id);
+  CHECK(apart.Running(all).size() == 1);
+  Set(apart.at(0), "k", {.max = 3});
+  apart.Carry();
+  CHECK(apart.Running(all).size() == 3);
+}
+
+TEST_CASE("force begins past the limit, and counts") {
+  Apart apart("{key: k, max: 1}");
+  apart.Begin(apart.one);
+  apart.Begin(apart.two, {.force = true});
+  CHECK(apart.State(apart.two) == "RUNNING");
+  apart.Begin(apart.home);
+  apart.End(apart.one);
+  CHECK(apart.State(apart.home) == "SCHEDULED");
+  apart.End(apart.two);
+  CHECK(apart.State(apart.home) == "RUNNING");
+}
+
+TEST_CASE("one that is paused gives its place back, and has to wait for another") {
+  Apart apart("{key: k, max: 1}");
+  apart.Begin(apart.one);
+  apart.Begin(apart.two);
+  REQUIRE(Pause(apart.Of(apart.one), apart.one));
+  apart.Carry();
+  CHECK(apart.State(apart.two) == "RUNNING");
+  REQUIRE(Resume(apart.Of(apart.one), apart.one));
+  apart.Carry();
+  CHECK(apart.State(apart.one) == "PAUSED");
+  apart.End(apart.two);
+  CHECK(apart.State(apart.one) == "RUNNING");
+}
+
+TEST_CASE("an answer to what one asked before it was paused lets nobody in") {
+  Apart apart("{key: k, max: 1}");
+  World& there = apart.Of(apart.two);
+  REQUIRE(there.TryStart({.machine = "m", .id = apart.two}));
+  for (const auto& letter : apart.Offered(2, 0)) apart.Confirm(letter, apart.Deliver(letter));
+  const auto answers = apart.Offered(0, 2);
+  REQUIRE(answers.size() == 1);
+  REQUIRE(Pause(there, apart.two));
+  REQUIRE(Resume(there, apart.two));
+  for (const auto& letter : answers) apart.Confirm(letter, apart.Deliver(letter));
+  CHECK(apart.State(apart.two) == "SCHEDULED");
+  apart.Begin(apart.one);
+  CHECK(apart.Running({apart.one, apart.two}).size() == 1);
+}
+
+TEST_CASE("one that is cancelled while it is let in holds nothing") {
+  Apart apart("{key: k, max: 1}");
+  World& there = apart.Of(apart.two);
+  REQUIRE(there.TryStart({.machine = "m", .id = apart.two}));
+  for (const auto& letter : apart.Offered(2, 0)) apart.Confirm(letter, apart.Deliver(letter));
+  REQUIRE(Cancel(there, apart.two));
+  apart.Carry();
+  CHECK(apart.State(apart.two) == "STOPPED CANCELLED");
+  apart.Begin(apart.one);
+  CHECK(apart.State(apart.one) == "RUNNING");
+}
+
+TEST_CASE("nodes hold a key over all partitions from when they are called until they are done") {
+  Apart apart("{key: other, max: 100}");
+  apart.Define(
+      "id: n\nnodes:\n  n: {start: true, timeout: 0.0, limit: {key: k, max: 1}, "
+      "transitions: {ok: z}}\n  z: {final: true}\n");
+  const Ids all{apart.one, apart.two, apart.home};
+  for (const std::string& id : all) {
+    REQUIRE(apart.Of(id).TryStart({.machine = "n", .id = id}));
+    apart.Carry();
+  }
+  size_t done = 0;
+  for (int round = 0; round < 6 && done < 3; ++round) {
+    size_t handed_out = 0;
+    for (PartitionId id = 0; id < 3; ++id) {
+      for (const Task& task : apart.at(id).Ready()) {
+        ++handed_out;
+        REQUIRE(apart.at(id).Report(task, "ok"));
+      }
+    }
+    CHECK(handed_out <= 1);
+    done += handed_out;
+    apart.Carry();
+  }
+  CHECK(done == 3);
+  CHECK(HoldersOf(apart.at(0), "k").empty());
+}
+
+TEST_CASE("a single partition has no guests") {
+  World world;
+  world.Define(Limited("{key: k, max: 1}"));
+  world.Start("m", "a");
+  world.Start("m", "b");
+  CHECK(world.RowsOf(kGuestRows).empty());
+  CHECK(world.RowsOf(kToldRows).empty());
+  CHECK(world.RowsOf('\x70').empty());
+}
+
+}  // namespace
+}  // namespace dfsmr

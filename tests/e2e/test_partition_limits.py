@@ -1,0 +1,119 @@
+"""Limits whose holders live in several partitions."""
+import time
+
+import pytest
+
+from cluster_servers import persist
+from stubs import schedule
+from support import CALL, eventually, result, state
+from test_partitions import parted, shares  # noqa: F401: a fixture
+
+MESSAGE = 20.0  # seconds within which one has come, whoever has to be replaced meanwhile
+LIMITED = """
+id: limited
+limit: {key: places, max: 3, on_conflict: %s}
+nodes:
+  work: {start: true, transitions: {ok: done}}
+  done: {final: true}
+"""
+
+
+def running(space, names):
+    return [name for name in names if state(space.get(name)) == "RUNNING"]
+
+
+def test_only_so_many_run_over_all_partitions_and_each_has_its_turn(parted):  # noqa: F811
+    servers = parted(2)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(LIMITED % "wait")
+    names = [f"one-{number}" for number in range(24)]
+    for number, name in enumerate(names):
+        spaces[number % 2].start("limited", name)
+    eventually(lambda: len(running(spaces[0], names)) == 3)
+    left = set(names)
+    slowest = 0.0
+    while left:
+        begin = time.monotonic()
+        now = eventually(lambda: (found := running(spaces[1], left)) and
+                         len(found) == min(3, len(left)) and found)
+        slowest = max(slowest, time.monotonic() - begin)
+        assert len(now) <= 3
+        spaces[0].transition(now[0], "ok")
+        left.remove(now[0])
+    print(f"the slowest next one came after {slowest:.3f} s")
+    held = servers[1].schedules.GetLimit(
+        schedule.GetLimitRequest(namespace="default", key="places"), timeout=CALL)
+    assert not held.holders
+
+
+@pytest.mark.parametrize("word, ended", [("skip", "CANCELLED"), ("fail", "ERROR")])
+def test_one_without_room_is_left_out_or_fails(parted, word, ended):  # noqa: F811
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(LIMITED % word)
+    names = []
+    for number in range(12):
+        try:
+            names.append(space.start("limited", f"one-{number}"))
+        except Exception as refused:  # pylint: disable=broad-except
+            assert "LIMIT_REACHED" in str(refused) or "limit" in str(refused)
+    eventually(lambda: all(state(space.get(name)) in ("RUNNING", "STOPPED") for name in names))
+    assert len(running(space, names)) == 3
+    for name in names:
+        instance = space.get(name)
+        if state(instance) == "STOPPED":
+            assert result(instance) == ended and "places" in instance.error
+
+
+def test_the_latest_replace_those_before_them(parted):  # noqa: F811
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(LIMITED % "replace")
+    names = [space.start("limited", f"one-{number}") for number in range(12)]
+    eventually(lambda: all(state(space.get(name)) in ("RUNNING", "STOPPED") for name in names))
+    eventually(lambda: len(running(space, names)) == 3)
+
+
+def test_an_operators_number_counts_everywhere(parted):  # noqa: F811
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(LIMITED % "wait")
+    names = [space.start("limited", f"one-{number}") for number in range(12)]
+    eventually(lambda: len(running(space, names)) == 3)
+    servers[1].schedules.SetLimit(
+        schedule.SetLimitRequest(namespace="default", key="places", max=12), timeout=CALL)
+    eventually(lambda: len(running(space, names)) == 12)
+
+
+def test_places_are_neither_lost_nor_given_twice_when_servers_are_lost(parted, sharers):  # noqa: F811
+    servers = parted(3)
+    space = servers[0].space("default")
+    space.define(LIMITED % "wait")
+    names = [f"one-{number}" for number in range(30)]
+    left = set(names)
+    for name in names:
+        persist(lambda: space.start("limited", name), MESSAGE)
+
+    def some():
+        found = []
+        persist(lambda: found.append(running(space, left)), MESSAGE)
+        assert len(found[-1]) <= 3
+        return found[-1]
+
+    ended = 0
+    while left:
+        for name in eventually(some, MESSAGE):
+            try:
+                persist(lambda: space.transition(name, "ok"), MESSAGE)
+            except AssertionError as error:  # it was done, and its answer was lost
+                assert "FAILED_PRECONDITION" in str(error), error
+            left.remove(name)
+            ended += 1
+            if ended == 9:
+                servers[2].kill()
+            if ended == 18:
+                servers.append(sharers())
+                eventually(lambda: len(shares([servers[0], servers[1], servers[3]])) == 3, MESSAGE)
+                servers[1].kill()
+    for name in names:
+        assert result(space.get(name)) == "SUCCESS"

@@ -5,6 +5,7 @@
 #include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "storage/place.h"
 
 namespace dfsmr {
 namespace {
@@ -175,7 +176,7 @@ Result<Ok> SettleResolveSecrets(Engine& engine, const Caller& caller,
 
 Result<Ok> ReadResolveSecrets(const Reader& reader, const ResolveCommand& command,
                               v1::ResolveSecretsResponse* reply) {
-  const rows::Reader rows{reader.store, reader.partition};
+  const rows::Reader rows{reader.store, kHome};
   v1::ResolveSecretsResponse values;
   size_t bytes = 0;
   for (size_t i = 0; i < command.names.size(); ++i) {

@@ -146,7 +146,7 @@ Result<Ok> Secrets::MayAsk(const std::string& ns, const std::string& instance,
 
 Result<uint32_t> Secrets::VersionOf(const std::string& ns, const std::string& name,
                                     uint32_t version) {
-  auto known = rows::GetSecret(b_.turn.reader(), ns, name);
+  auto known = rows::GetSecret(b_.turn.home(), ns, name);
   if (!b_.turn.Trust(known)) return known.error();
   if (!*known || (*known)->versions.empty()) return NoSuchSecret(ns, name);
   const auto& versions = (*known)->versions;
@@ -160,7 +160,7 @@ Result<uint32_t> Secrets::VersionOf(const std::string& ns, const std::string& na
 Result<SealedValue> Secrets::Newest(const std::string& ns, const std::string& name) {
   auto version = VersionOf(ns, name, 0);
   if (!version) return version.error();
-  auto sealed = rows::GetSealed(b_.turn.reader(), ns, name, *version);
+  auto sealed = rows::GetSealed(b_.turn.home(), ns, name, *version);
   if (!b_.turn.Trust(sealed)) return sealed.error();
   if (!*sealed) return NoSuchSecret(ns, name, *version);
   return SealedValue{ns, name, *version, **std::move(sealed), keys_};

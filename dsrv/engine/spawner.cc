@@ -155,7 +155,8 @@ void Spawner::RestartChild(Resident& resident, const Token& token) {
   auto noted = rows::IsUnstarted(turn_.reader(), resident.instance, token.home, named);
   turn_.Trust(noted);
   if (noted && *noted) {
-    if (starter_.Start(*std::move(args))) {
+    const auto started = starter_.Start(*std::move(args));
+    if (started && started->created) {  // else it is still somebody else's
       rows::DropUnstarted(turn_.writer(), resident.instance, token.home, named);
       changer_.Apply(resident, [&](Scene& scene) {
         rules::ChildMoved(scene, token.home, children.generation, ChildClass::kFailed,

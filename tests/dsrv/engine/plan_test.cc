@@ -281,6 +281,22 @@ flow: [{step: s, spawn: {plan: c, for_each: [1, 2, 3, 4], as: h, input: {h: "${h
   CHECK(Ended(world, "i") == "STOPPED SUCCESS");
 }
 
+TEST_CASE("a child whose id is taken fails again while it is, also by what it would be itself") {
+  World world;
+  world.Define(
+      "plan: c\nflow: [{step: a, action: x}]\n---\nplan: p\nflow: [{step: w, action: y}]\n");
+  world.Start("c", "taken");
+  world.Start("p");
+  REQUIRE(ReportStep(world, TaskOf(world, "w"), {.transition = "suspend"},
+                     {{.machine = "c", .id = "taken"}}));
+  world.Drain();
+  CHECK(Ended(world, "i") == "PAUSED PENDING");
+  REQUIRE(ResumePlan(world, "i"));
+  world.Drain();
+  CHECK(Ended(world, "i") == "PAUSED PENDING");
+  Healthy(world);
+}
+
 TEST_CASE("a child that waited in vain for another fails again when it is begun again") {
   World world;
   world.Define(R"(

@@ -74,6 +74,7 @@ Result<Answer> Reports::Report(const std::string& ns, const std::string& id, Rep
     /*mutant repeated-report-starts-again*/ if (former)
       return *former;                                                               /*end*/
     if (KeepForResume(resident, args, children)) return answer;
+    EndBesideLate(resident, args.claim);
     /*mutant late-report-not-learned*/ claims_.LateReport(resident.instance, self); /*end*/
   }
   return answer;
@@ -95,6 +96,16 @@ bool Reports::KeepForResume(Resident& resident, const ReportArgs& args,
   const NodeIndex home = resident.instance.tokens.LeftOf(args.claim.visit)->home;
   rows::PutStarts(turn_.writer(), instance, home, children);
   return true;
+}
+
+// Of a visit the first late report counts. Who comes after it has said that it is done, too, and has
+// nothing in hand any more when the instance is resumed.
+void Reports::EndBesideLate(Resident& resident, const ClaimRef& claim) {
+  Instance& instance = resident.instance;
+  const Token* left = instance.Stopped() ? instance.tokens.LeftOf(claim.visit) : nullptr;
+  if (left && left->late && left->late->claim != claim.id) {
+    (void)claims_.End(instance.ns, instance.id, claim);
+  }
 }
 
 void Reports::ReportLate(Resident& resident, const ReportArgs& args) {

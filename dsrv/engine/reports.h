@@ -51,6 +51,7 @@ class Reports {
   // Keeps a refused report for the resume of its instance. False: it is not kept.
   bool KeepForResume(Resident& resident, const ReportArgs& args,
                      const std::vector<rows::ChildStart>& children);
+  void EndBesideLate(Resident& resident, const ClaimRef& claim);
   // The answer to a report that was accepted before the last one, from the history; nullopt: it was
   // not accepted.
   std::optional<Answer> FormerAnswer(Resident& resident, const ReportArgs& args);

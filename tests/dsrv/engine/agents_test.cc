@@ -124,6 +124,33 @@ TEST_CASE("what has ended is in nobody's hands after its instance is resumed") {
   CHECK(InHand(world).empty());
 }
 
+TEST_CASE("who reports second of a visit that has stopped has nothing in hand after its resume") {
+  World world;
+  world.Define(
+      "id: m\nnodes:\n  a: {start: true, timeout_strategy: fixed, timeout: 2.0, transitions: {ok: "
+      "b}}\n  b: {transitions: {ok: done}}\n  done: {final: true}\n");
+  world.Start("m");
+  Process agent(world, "s1");
+  const Task first = agent.tasks.front();
+  agent.Begin(first);
+  world.Elapse(3s);
+  REQUIRE(agent.tasks.size() == 2);
+  const Task second = agent.tasks.back();
+  agent.Begin(second);
+  world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kForce).has_value(); });
+  for (const Task& task : {first, second}) {
+    CHECK(!world.Do([&](Engine& e) {
+      return e.Report("ns", "i", {.transition = "ok", .claim = task.claim}).has_value();
+    }));
+  }
+  CHECK(InHand(world).empty());
+  world.Do([](Engine& e) { return e.Resume("ns", "i", "", false).has_value(); });
+  CHECK(world.Must("i").tokens.front().visit == 2);
+  CHECK(InHand(world).empty());
+  world.Restart();
+  CHECK(InHand(world).empty());
+}
+
 TEST_CASE("work at most once that ended without saying how is held, over restarts") {
   World world;
   world.Define(

@@ -68,7 +68,6 @@ void BreakerSim::PassTime() {
 // It halves the rate, in whatever order they come.
 void BreakerSim::Failed(Handed& one) {
   if (one.after && open_) rate_ = std::max(rate_ / 2, 0.1);
-  one.after = false;
 }
 
 void BreakerSim::Poll() {
@@ -143,9 +142,7 @@ void BreakerSim::GiveBack() {
   }
   if (open.empty()) return;
   Handed& one = *random_.Of(open);
-  Turn([&](Engine& engine) {
-    (void)engine.Relinquish("ns", one.instance, one.claim, "");
-  });
+  Turn([&](Engine& engine) { (void)engine.Relinquish("ns", one.instance, one.claim, {}); });
   one.given_back = true;
   Minute minute;
   may_open_ = !Known(&minute) || minute.Opens();

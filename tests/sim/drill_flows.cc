@@ -83,8 +83,8 @@ std::string Lists(Random& random) {
             "{all: \"${n.output}\"}}";
   }
   if (random.Chance(40)) {
-    text += ", {for_each: [1, 2], as: h, do: {step: x, action: w, when: \"${params.flag}\"}}, {step: "
-            "s4, action: w, input: {left: \"${x.output}\"}}";
+    text += ", {for_each: [1, 2], as: h, do: {step: x, action: w, when: \"${params.flag}\"}}, "
+            "{step: s4, action: w, input: {left: \"${x.output}\"}}";
   }
   return text + ", {step: s3, action: t, after: [s0]}]";
 }
@@ -109,7 +109,7 @@ std::string MoreActions(Random& random) {
          "action: wp\npriority: " + std::to_string(1 + random.Below(3)) + "\n---\n"
          "action: po\n" + polls + "---\naction: pt\n" + polls + times + "---\naction: wt\n" +
          times + "---\naction: t\n---\naction: y\nsubscribes_to: [t]\nwith: {t: " +
-         random.Of<std::string>({"1", "\"${trigger.output.v}\""}) + "}\n---\n"
+         random.Of<std::string>({"1", "\"${trigger.output.v}\""}) + "}\n---\n" +
          PairPlan(random) + "---\n";
 }
 

@@ -173,7 +173,7 @@ void Sim::CheckNested(const Instance& instance, const PlanGraph& graph, const Fl
     last = defined;
   }
   std::set<std::string> steps;
-  for (const Step& step : graph.steps) {
+  for (const dfsmr::Step& step : graph.steps) {
     const bool inside = step.of.starts_with(flow.name + ".");
     const std::string name = inside ? step.of.substr(flow.name.size() + 1) : "";
     if (inside && name.find('.') == std::string::npos) steps.insert(name);

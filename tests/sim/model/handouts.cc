@@ -122,9 +122,10 @@ void Model::CheckTurns(const Wish& wish, const std::vector<Task>& tasks) {
   };
   Line last;
   for (const Task& task : tasks) {
-    Life& life = lives_.at(task.instance);
-    const Stand* given = life.opaque ? nullptr : life.At(task.visit);
-    const Line before = std::exchange(last, given ? line(life, *given) : Line());
+    const auto known = lives_.find(task.instance);
+    const bool followed = known != lives_.end() && !known->second.opaque;
+    const Stand* given = followed ? known->second.At(task.visit) : nullptr;
+    const Line before = std::exchange(last, given ? line(known->second, *given) : Line());
     for (const auto& [id, other] : lives_) {
       for (const auto& [visit, at] : other.stands) {
         const bool same = given && last == before;

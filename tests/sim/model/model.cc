@@ -364,8 +364,7 @@ void Model::Pause(const std::string& id, const Result<Ok>& answer) {
 
 void Model::Resume(const std::string& id, const std::string& node, bool force,
                    const Result<Ok>& answer) {
-  const auto of = [&](const auto& kept) { return kept.first.first == id; };
-  if (force && answer) std::erase_if(kept_starts_, of);  // with the late reports
+  if (force && answer) std::erase_if(kept_starts_, [&](auto& of) { return of.first.first == id; });
   if (const auto known = lives_.find(id); answer && known != lives_.end()) {
     if (known->second.opaque) known->second.cancel_requested = false;
     resumed_ |= known->second.opaque;

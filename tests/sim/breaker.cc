@@ -94,7 +94,7 @@ void BreakerSim::Poll() {
   const bool room = tasks.size() < static_cast<size_t>(most);
   if (!due || retry) starved_ = {};
   if (due && !retry && room && starved_ == Timestamp()) starved_ = world_.now();
-  Expect(starved_ == Timestamp() || !due || retry || world_.now() < starved_ + 2s,
+  Expect(starved_ == Timestamp() || !due || retry || world_.now() < starved_ + 15s,
          "a retry is due, and nobody is given it");
 }
 

@@ -891,6 +891,9 @@ class PlanAudit {
     for (const auto& [name, count] : hooks) {
       const std::string id = name.substr(0, name.find(' '));
       const std::string word = name.substr(name.rfind(' ') + 1);
+      static const std::set<std::string> ended = {"stopped", "success", "warning", "failure",
+                                                  "cancelled"};
+      if (!ended.contains(word)) continue;
       std::set<uint32_t> versions;
       const auto ends = std::ranges::count_if(audit_.ToldOf(id), [&](const Event* event) {
         if (event->kind != ChangeKind::kFinished) return false;

@@ -1,6 +1,8 @@
 // Agents and sessions, in the engine: what a process that is gone leaves behind.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "dsrv/engine/agents.h"
 #include "tests/dsrv/engine/world.h"
 
@@ -143,12 +145,15 @@ TEST_CASE("who reports second of a visit that has stopped has nothing in hand af
       return e.Report("ns", "i", {.transition = "ok", .claim = task.claim}).has_value();
     }));
   }
-  CHECK(InHand(world).empty());
+  const auto listed = [&world] {
+    return std::ranges::count(InHand(world), 1u, [](const auto& one) { return one.row.visit; });
+  };
+  CHECK(listed() == 0);
   world.Do([](Engine& e) { return e.Resume("ns", "i", "", false).has_value(); });
   CHECK(world.Must("i").tokens.front().visit == 2);
-  CHECK(InHand(world).empty());
+  CHECK(listed() == 0);
   world.Restart();
-  CHECK(InHand(world).empty());
+  CHECK(listed() == 0);
 }
 
 TEST_CASE("work at most once that ended without saying how is held, over restarts") {

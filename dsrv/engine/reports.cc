@@ -98,8 +98,8 @@ bool Reports::KeepForResume(Resident& resident, const ReportArgs& args,
   return true;
 }
 
-// Of a visit the first late report counts. Who comes after it has said that it is done, too, and has
-// nothing in hand any more when the instance is resumed.
+// Of a visit the first late report counts. Who comes after it has said that it is done, too, and
+// has nothing in hand any more when the instance is resumed.
 void Reports::EndBesideLate(Resident& resident, const ClaimRef& claim) {
   Instance& instance = resident.instance;
   const Token* left = instance.Stopped() ? instance.tokens.LeftOf(claim.visit) : nullptr;

@@ -118,8 +118,8 @@ void Sim::SaySecondWord(Asked& engine) {
   }
 }
 
-// What is stopped by force its workers report all the same: the report is kept for a resume, but one
-// by force wants nothing of it.
+// What is stopped by force its workers report all the same: the report is kept for a resume, but
+// one by force wants nothing of it.
 void Sim::ForceSome(Asked& engine) {
   if (!forces_ || hands_.empty() || !of_forces_.Chance(30)) return;
   const Task task = of_forces_.Of(hands_);

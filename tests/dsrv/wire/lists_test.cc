@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "dsrv/engine/survey.h"
 #include "dsrv/wire/pages.h"
 #include "dsrv/wire/plan_view.h"
 #include "storage/rows/instance.h"
@@ -315,6 +316,56 @@ flow:
   CHECK(standing("g.1") == "g.1=HELD");
   CHECK(standing("s.t") == "s.t=PENDING");
   CHECK(standing("g.11").empty());
+}
+
+TEST_CASE("a list of few machines has what one of all has, in the same order") {
+  Busy busy;
+  World& world = busy.world;
+  for (const char* id : {"a", "b", "c", "d"}) {
+    world.Start("job", id);
+    world.Start("p", std::string("p") + id);
+  }
+  for (const char* id : {"b", "d", "a", "b"}) REQUIRE(world.Move(id, "loop"));
+  REQUIRE(world.Move("c", "ok"));
+  const auto list = [&](ListOrder order, bool backwards, bool few) {
+    InstanceQuery query{.ns = "ns", .machine = "job", .limit = 2, .order = order,
+                        .backwards = backwards};
+    if (few) query.machines = std::vector<std::string>{"job", "none"};
+    std::string shown;
+    do {
+      auto page = ReadInstances(Moment(world.engine().reader()), query);
+      REQUIRE(page);
+      for (const InstanceView& one : page->instances) shown += one.instance.id;
+      if (few) CHECK(page->looked_at == 4);
+      query.after = page->last;
+      if (!query.after.empty()) shown += " ";
+    } while (!query.after.empty());
+    return shown;
+  };
+  for (bool few : {false, true}) {
+    CAPTURE(few);
+    CHECK(list(ListOrder::kChanged, true, few).starts_with("cb ad"));
+    CHECK(list(ListOrder::kChanged, false, few).starts_with("da bc"));
+    CHECK(list(ListOrder::kStarted, true, few).starts_with("dc ba"));
+    CHECK(list(ListOrder::kStarted, false, few).starts_with("ab cd"));
+  }
+}
+
+TEST_CASE("the machines in which a token is held are known while they have few instances") {
+  Busy busy;
+  World& world = busy.world;
+  using Machines = std::vector<std::string>;
+  const auto holding = [&](uint64_t most) { return world.engine().survey().Holding("ns", most); };
+  world.Start("job", "j");
+  world.Start("p", "i");
+  CHECK(holding(10) == Machines{});
+  const auto tasks = world.Ready({.machine = "p"});
+  REQUIRE(tasks.size() == 1);
+  REQUIRE(world.Report(tasks[0], "error"));
+  CHECK(holding(10) == Machines{"p"});
+  CHECK(holding(1) == Machines{"p"});
+  CHECK_FALSE(holding(0));
+  CHECK(world.engine().survey().Holding("other", 0) == Machines{});
 }
 
 TEST_CASE("an instance that lives again is found all the time") {

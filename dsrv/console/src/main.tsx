@@ -21,7 +21,9 @@ function App() {
       () => setRefusal(undefined),
       (error) => setRefusal(toRefusal(error)),
     );
-  useEffect(() => void load(), []);
+  useEffect(() => {
+    if (!session.peek()) void load();
+  }, []);
   const known = session.value !== undefined;
   const first = parts.value[0];
   const page = pageAt(parts.value);

@@ -119,7 +119,7 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
   arguments.SetMaxReceiveMessageSize(-1);
   inside_ = std::make_unique<http::Inside>(server.InProcessChannel(arguments));
   pages_ = std::make_unique<http::Pages>(flags_.http.console, flags_.http.console_dir,
-                                         flags_.http.base, flags_.trace.url);
+                                         flags_.http.base, flags_.auth, flags_.trace.url);
   http::Router::Options options;
   options.base = flags_.http.base;
   options.guard = ToGuard();

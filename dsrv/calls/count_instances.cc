@@ -61,6 +61,7 @@ class CountCall : public std::enable_shared_from_this<CountCall> {
       if (const std::string* after = self->query_.filter.Exact(FilterKey::kAfter)) {
         self->query_.followers = engine.survey().FollowersOf(self->query_.ns, *after);
       }
+      NoteMachines(engine.survey(), &self->query_);
       auto settled = engine.Settle(self->query_.ns, "");
       engine.AfterCommit([self, settled = std::move(settled)] {
         if (!settled) return self->call_.Fail(settled.error());

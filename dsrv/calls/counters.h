@@ -6,6 +6,7 @@
 
 #include "dfsmr/v1/view.pb.h"
 #include "dsrv/engine/survey.h"
+#include "dsrv/wire/requests.h"
 #include "fsm/filter/filter.h"
 
 namespace dfsmr {
@@ -15,6 +16,10 @@ std::optional<v1::CountInstancesResponse> CountByCounters(const Survey& survey,
                                                           const std::string& ns,
                                                           const InstanceFilter& filter,
                                                           v1::CountInstancesRequest::By by);
+
+// Notes the machines that what a query asks for can be of, where the counters know them and they
+// have few instances: without that a rare one is looked for among all. Runs in the engine's loop.
+void NoteMachines(const Survey& survey, InstanceQuery* query);
 
 inline constexpr size_t kGroupsShown = 1'000;
 // Adds to a group; when there are too many, to the one without a name.

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "dsrv/calls/counters.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/survey.h"
@@ -30,6 +31,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
       if (const std::string* after = self->query_.filter.Exact(FilterKey::kAfter)) {
         self->query_.followers = engine.survey().FollowersOf(self->query_.ns, *after);
       }
+      NoteMachines(engine.survey(), &self->query_);
       self->tasks_limited_ = engine.limits().TasksLimited();
       engine.AfterCommit([self, settled = std::move(settled)] {
         if (!settled) return self->call_.Fail(settled.error());

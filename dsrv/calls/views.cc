@@ -78,20 +78,21 @@ Result<Ok> ReadListSteps(const Reader& reader, const ListStepsCommand& command,
   const Moment moment(reader);
   auto instance = rows::GetBareInstance(moment.rows, {command.ns, command.instance}, moment.resolve);
   if (!instance) return instance.error();
-  StepLevel level(command.under, command.state);
-  auto visited = VisitSteps(moment, *instance, command.under,
-                            [&level](v1::Step& step) { level.Add(step); });
-  if (!visited) return visited;
+  auto steps = OpenSteps(moment, *instance, command.under);
+  if (!steps) return steps.error();
+  if (!*steps) return Ok{};
+  StepLevel level(**steps, command.under, command.state);
   size_t bytes = 0;
   size_t at = command.first;
-  const bool more = level.Take(command.first, [&](v1::StepRow* row) {
+  const auto more = level.Take(command.first, [&](v1::StepRow* row) {
     if (at - command.first >= command.limit || bytes >= kPageBytes) return false;
     bytes += row->ByteSizeLong();
     reply->add_rows()->Swap(row);
     ++at;
     return true;
   });
-  if (more) reply->set_next_page_token(PageToken(command.filters, std::to_string(at)));
+  if (!more) return more.error();
+  if (*more) reply->set_next_page_token(PageToken(command.filters, std::to_string(at)));
   return Ok{};
 }
 

@@ -429,6 +429,27 @@ std::vector<QueueView> Survey::Queues(const QueueQuery& query) const {
   return rows.Take();
 }
 
+std::optional<std::vector<std::string>> Survey::Holding(const std::string& ns,
+                                                        uint64_t most) const {
+  std::vector<std::string> machines;
+  uint64_t instances = 0;
+  for (auto at = catalog_.machines().lower_bound({ns, ""});
+       at != catalog_.machines().end() && at->first.first == ns; ++at) {
+    bool holds = false;
+    uint64_t has = 0;
+    for (const auto& [number, version] : at->second->versions) {
+      has += version.scheduled + version.running + version.paused + version.stopped;
+      holds = holds || std::ranges::any_of(version.nodes,
+                                           [](const auto& node) { return node.second.held > 0; });
+    }
+    if (!holds) continue;
+    machines.push_back(at->second->id);
+    instances += has;
+    if (instances > most) return std::nullopt;
+  }
+  return machines;
+}
+
 void Survey::VisitVersions(const std::string& ns,
                            const std::function<void(const CountedVersion&)>& visit) const {
   for (auto at = catalog_.machines().lower_bound({ns, ""});

@@ -134,6 +134,9 @@ class Survey : public Part {
   std::vector<std::string> FollowersOf(const std::string& ns, const std::string& id) const {
     return followers_.Of(ns, id);
   }
+  // The machines that have a token that is held, ascending; nullopt: they have more than `most`
+  // instances in all.
+  std::optional<std::vector<std::string>> Holding(const std::string& ns, uint64_t most) const;
   // The input of a plan's step with its references replaced; nullopt: there is no such step, or
   // they lead to nothing yet.
   std::optional<std::string> InputOf(const std::string& ns, const std::string& id,

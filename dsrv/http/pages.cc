@@ -67,10 +67,12 @@ std::string InAttribute(std::string text) {
 
 }  // namespace
 
-Pages::Pages(bool on, std::filesystem::path folder, std::string base, const std::string& trace_url)
+Pages::Pages(bool on, std::filesystem::path folder, std::string base, bool asks,
+             const std::string& trace_url)
     : on_(on),
       folder_(std::move(folder)),
       base_(std::move(base)),
+      asks_(asks),
       trace_url_(InAttribute(trace_url)) {
   if (!on_ || !folder_.empty()) return;
   std::string all;
@@ -133,6 +135,9 @@ std::string Pages::Index() const {
   out += page.substr(at);
   ReplaceAll(&out, "name=\"dfsmr-base\" content=\"\"",
              "name=\"dfsmr-base\" content=\"" + base_ + "\"");
+  if (!asks_) {
+    ReplaceAll(&out, "name=\"dfsmr-auth\" content=\"\"", "name=\"dfsmr-auth\" content=\"off\"");
+  }
   ReplaceAll(&out, "name=\"dfsmr-trace\" content=\"\"",
              "name=\"dfsmr-trace\" content=\"" + trace_url_ + "\"");
   return out;

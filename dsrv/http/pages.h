@@ -14,8 +14,10 @@ namespace dfsmr::http {
 class Pages {
  public:
   // `folder` empty: what the build has embedded. `base` stands in front of all links: "" or
-  // "/PATH". `trace_url`: where people see a trace, with {trace_id} in it, for links; empty: nowhere.
-  Pages(bool on, std::filesystem::path folder, std::string base, const std::string& trace_url);
+  // "/PATH". `asks`: calls for tokens; else the page says so, and need not ask who it is. `trace_url`:
+  // where people see a trace, with {trace_id} in it, for links; empty: nowhere.
+  Pages(bool on, std::filesystem::path folder, std::string base, bool asks,
+        const std::string& trace_url);
 
   bool on() const { return on_; }
   // Of a build without a console one that says so.
@@ -37,6 +39,7 @@ class Pages {
   const bool on_;
   const std::filesystem::path folder_;
   const std::string base_;
+  const bool asks_;
   const std::string trace_url_;  // as it stands in an attribute of HTML
   std::vector<File> embedded_;
   std::string embedded_hash_;

@@ -2,27 +2,26 @@
 // store, which blocks: call it in the pool.
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/wire/moment.h"
+#include "dsrv/wire/steps.h"
 
 namespace dfsmr {
 
 // `instance` was read at `moment`.
 Result<Ok> ShowNodes(const Moment& moment, const Instance& instance, v1::Instance* out);
 
-// May keep what it is shown by swapping; else the next step comes in the same message.
-using VisitStep = std::function<void(v1::Step&)>;
-// Shows the steps of an instance of a plan, in the order written; none before it is planned. Of
-// `under` (empty: the plan) only that step, and those whose paths lie under it: then the others cost
-// little.
-Result<Ok> VisitSteps(const Moment& moment, const Instance& instance, std::string_view under,
-                      const VisitStep& visit);
-// The same of a plan as it is before any params: `machine` shows its nodes.
+// The steps of an instance of a plan; nullptr before it is planned. Of `under` (empty: the plan)
+// only that step, and those whose paths lie under it: then the others cost little.
+Result<std::unique_ptr<Steps>> OpenSteps(const Moment& moment, const Instance& instance,
+                                         std::string_view under);
+
+// Shows the steps of a plan as it is before any params: `machine` shows its nodes.
 void ShowSteps(const Machine& machine, v1::Machine* out);
 
 // One step as it is now, and what stands in the graph of it.

@@ -74,6 +74,8 @@ struct InstanceQuery {
   // Ascending: the instances that wait for the one that the filter's `after` names, if it names
   // one.
   std::vector<std::string> followers = {};
+  // The machines that all of them are of, which have few instances; absent: it is not known.
+  std::optional<std::vector<std::string>> machines = {};
   Timestamp now = {};  // what deadlines are compared with
   // How long to search for one page; a page looks at one row at least. Absent: to the end.
   std::optional<Duration> patience = {};

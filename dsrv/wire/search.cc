@@ -45,6 +45,10 @@ class Search {
       });
     };
     if (AddNamed(&sources)) return sources;
+    if (query_.machines) {
+      for (const std::string& machine : *query_.machines) by_index(rows::ScanMachine, machine);
+      return sources;
+    }
     if (const std::string* parent = query_.filter.Exact(FilterKey::kParent); parent) {
       // Its children, and those of the steps that the text may be the path of.
       by_index(rows::ScanChildren, *parent);

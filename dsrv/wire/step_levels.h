@@ -1,13 +1,16 @@
 // A plan's steps by level, many taken together: "a.3.b" lies under "a.3", which lies under "a".
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "dfsmr/v1/view.pb.h"
+#include "dsrv/wire/steps.h"
 
 namespace dfsmr {
 
@@ -15,21 +18,29 @@ namespace dfsmr {
 // (unspecified: whatever). What failed comes first, then in the order of the steps.
 class StepLevel {
  public:
-  StepLevel(std::string under, v1::Step::State state);
+  // `steps` must outlive it.
+  StepLevel(Steps& steps, std::string under, v1::Step::State state);
   ~StepLevel();
 
-  void Add(const v1::Step& step);
-  // Hands out the rows from the `first` on, as long as `take` wants them, and makes no others: of
-  // 100,000 a page has 200. Answers whether there are more. Call it once.
-  bool Take(size_t first, const std::function<bool(v1::StepRow* row)>& take);
+  // Looks at how all steps stand, and hands out the rows from the `first` on, as long as `take`
+  // wants them. Makes no others: of 100,000 a page has 200. Answers whether there are more. Call it
+  // once.
+  Result<bool> Take(size_t first, const std::function<bool(v1::StepRow* row)>& take);
 
  private:
-  struct Summing;
+  struct Sum;
 
+  Result<Ok> Look();
+  Sum& SumOf(std::string_view path);
+  Result<Ok> Show(const Sum& sum, v1::StepRow* row);
+  void ShowAfter(const Sum& sum, v1::StepRow* row);
+
+  Steps& steps_;
   const std::string under_;
   const v1::Step::State state_;
-  std::deque<Summing> sums_;                            // adding one moves no other
-  std::unordered_map<std::string_view, Summing*> rows_;  // by path
+  std::deque<Sum> sums_;                               // in the order of their first steps
+  std::unordered_map<std::string_view, size_t> rows_;  // by path, where in sums_
+  std::vector<size_t> next_;                           // by step, the next of its row
 };
 
 }  // namespace dfsmr

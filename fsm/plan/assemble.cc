@@ -8,7 +8,7 @@ namespace {
 class Assembler {
  public:
   Assembler(std::shared_ptr<const PlanGraph> graph, Machine machine)
-      : graph_(*graph), machine_(std::move(machine)) {
+      : graph_(*graph), machine_(std::move(machine)), at_(NumberNodes(graph_)) {
     machine_.graph = std::move(graph);
     machine_.nodes_ask = !graph_.limits.empty();
     for (const StepAction& action : graph_.actions) {
@@ -28,7 +28,6 @@ class Assembler {
   Machine Run();
 
  private:
-  void Number();
   void AddStart();
   void AddPlace(const Place& place);
   void AddWork(uint32_t step, const std::vector<NodeIndex>& next);
@@ -61,18 +60,12 @@ class Assembler {
     return {std::string(transition), std::move(targets)};
   }
   NodeIndex Here() const { return static_cast<NodeIndex>(machine_.nodes.size()); }
-  NodeIndex FinalizeNode(size_t position) const {
-    return finalize_ + static_cast<NodeIndex>(2 * position);
-  }
 
   const PlanGraph& graph_;
   Machine machine_;
+  const NodeNumbers at_;
   std::vector<std::shared_ptr<const NodeSettings>> settings_;  // of each action
-  std::vector<NodeIndex> first_;      // of each place
-  std::vector<uint32_t> finalizers_;  // steps with a finalize phase
-  std::vector<uint32_t> section_;     // of each place, the innermost; empty: there are none
-  NodeIndex finalize_ = 0;            // the first of their nodes, each followed by its held one
-  NodeIndex end_ = 0;
+  std::vector<uint32_t> section_;  // of each place, the innermost; empty: there are none
 };
 
 // How many nodes the run phase of a step, or a gate, has.
@@ -84,20 +77,6 @@ uint32_t Width(const PlanGraph& graph, const Place& place) {
     case Step::Kind::kPass: return 1;
   }
   return 1;
-}
-
-void Assembler::Number() {
-  NodeIndex at = 1;
-  first_.reserve(graph_.places.size());
-  for (const Place& place : graph_.places) {
-    first_.push_back(at);
-    at += Width(graph_, place);
-  }
-  for (uint32_t i = 0; i < graph_.steps.size() && !graph_.planning; ++i) {
-    if (graph_.steps[i].finalize) finalizers_.push_back(i);
-  }
-  finalize_ = at;
-  end_ = FinalizeNode(finalizers_.size());
 }
 
 Node& Assembler::Add(std::string id, NodeKind kind, Role role, uint32_t step) {
@@ -114,7 +93,7 @@ Node& Assembler::Add(std::string id, NodeKind kind, Role role, uint32_t step) {
 std::vector<NodeIndex> Assembler::After(const Place& place) const {
   std::vector<NodeIndex> targets;
   targets.reserve(place.next.size());
-  for (uint32_t next : place.next) targets.push_back(first_[next]);
+  for (uint32_t next : place.next) targets.push_back(at_.places[next]);
   // A step with an `if` may go before this place has led on, so the end waits for both.
   const bool may_pass = std::ranges::all_of(
       place.next, [this](uint32_t next) { return graph_.ifs.contains(graph_.places[next].step); });
@@ -123,18 +102,18 @@ std::vector<NodeIndex> Assembler::After(const Place& place) const {
   if (may_pass && section != kNoSection) {
     const uint32_t exit = graph_.sections[section].exit();
     if (at != exit) {
-      targets.push_back(first_[exit]);
+      targets.push_back(at_.places[exit]);
       return targets;
     }
     if (IsCompensation(section)) return targets;  // what it compensates goes on
     const uint32_t outer = graph_.sections[section].outer;
     if (outer != kNoSection) {
-      targets.push_back(first_[graph_.sections[outer].exit()]);
+      targets.push_back(at_.places[graph_.sections[outer].exit()]);
       return targets;
     }
   }
   /*mutant end-forgets-failed*/ if (may_pass)
-    targets.push_back(finalize_); /*end*/
+    targets.push_back(at_.finalize); /*end*/
   return targets;
 }
 
@@ -147,9 +126,9 @@ void Assembler::AddStart() {
   for (size_t i = 0; i < waits.size(); ++i) {
     const uint32_t section = section_.empty() ? kNoSection : section_[i];
     const bool later = IsCompensation(section) && graph_.sections[section].entry == i;
-    if (!waits[i] && !later) entries.push_back(first_[i]);
+    if (!waits[i] && !later) entries.push_back(at_.places[i]);
   }
-  if (entries.empty()) entries.push_back(end_);
+  if (entries.empty()) entries.push_back(at_.end);
   Node& start = Add("/start", NodeKind::kGate, Role::kNone, kNoStep);
   start.start = true;
   start.transitions.push_back(To("ok", std::move(entries)));
@@ -207,7 +186,7 @@ void Assembler::AddPlace(const Place& place) {
   if (graph_.planning) {
     Node& node = Add(step.path, NodeKind::kWork, Role::kPlanner, place.step);
     node.settings = settings_[step.action];
-    node.transitions.push_back(To("planned", {end_}));
+    node.transitions.push_back(To("planned", {at_.end}));
     return;
   }
   switch (step.kind) {
@@ -218,10 +197,10 @@ void Assembler::AddPlace(const Place& place) {
 }
 
 void Assembler::AddFinalize(size_t position) {
-  const uint32_t step = finalizers_[position];
+  const uint32_t step = at_.finalizers[position];
   const std::string path = graph_.steps[step].path + "/finalize";
   const NodeIndex home = Here();
-  const NodeIndex next = FinalizeNode(position + 1);  // after the last, the end
+  const NodeIndex next = at_.Finalize(position + 1);  // after the last, the end
   Node& finalize = Add(path, NodeKind::kWork, Role::kFinalize, step);
   finalize.settings = settings_[graph_.steps[step].action];
   finalize.transitions.reserve(2);
@@ -231,7 +210,7 @@ void Assembler::AddFinalize(size_t position) {
   Node& error = Add(path + "/error", NodeKind::kHeld, Role::kFinalizeError, step);
   error.home = home;
   error.transitions.reserve(2);
-  error.transitions.push_back(To("retry", {finalize_}));
+  error.transitions.push_back(To("retry", {at_.finalize}));
   error.transitions.push_back(To("skip", {next}));
 }
 
@@ -257,14 +236,14 @@ void Assembler::NoteDecisions() {
   for (uint32_t at = 0; at < graph_.places.size(); ++at) {
     for (uint32_t next : graph_.places[at].next) before[next].push_back(at);
     if (!graph_.ifs.contains(graph_.places[at].step)) continue;
-    machine_.nodes[first_[at]].decides = tells[at] = true;
+    machine_.nodes[at_.places[at]].decides = tells[at] = true;
     open.push_back(at);
   }
   while (!open.empty()) {
     const uint32_t at = open.back();
     open.pop_back();
     for (uint32_t place : before[at]) {
-      machine_.nodes[first_[place]].announces = true;
+      machine_.nodes[at_.places[place]].announces = true;
       const bool gate = graph_.places[place].step == UINT32_MAX || IsEnd(place);
       if (gate && !tells[place]) open.push_back(place);
       if (gate) tells[place] = true;
@@ -307,41 +286,42 @@ void Assembler::FindSections() {
 }
 
 void Assembler::NoteSections() {
-  const auto at = [this](uint32_t step) { return step < first_.size() ? first_[step] : finalize_; };
+  const auto at = [this](uint32_t place) {
+    return place < at_.places.size() ? at_.places[place] : at_.finalize;
+  };
   for (const Section& section : graph_.sections) {
     const uint32_t compensation = section.compensation;
     SectionNodes& nodes = machine_.sections.emplace_back();
-    nodes.entry = first_[section.entry];
-    nodes.exit = first_[section.exit()];
+    nodes.entry = at_.places[section.entry];
+    nodes.exit = at_.places[section.exit()];
     nodes.end = at(section.end);
     nodes.own_end =
-        compensation == kNoSection ? nodes.end : first_[graph_.sections[compensation].entry];
+        compensation == kNoSection ? nodes.end : at_.places[graph_.sections[compensation].entry];
   }
   for (uint32_t place = 0; place < section_.size(); ++place) {
     const uint32_t end = at(place + 1);
-    for (NodeIndex node = first_[place]; node < end; ++node) {
+    for (NodeIndex node = at_.places[place]; node < end; ++node) {
       machine_.nodes[node].section = section_[place];
     }
     const bool gate = graph_.places[place].step == UINT32_MAX;
     for (uint32_t in = section_[place]; gate && in != kNoSection; in = graph_.sections[in].outer) {
-      machine_.sections[in].gates.push_back(first_[place]);
+      machine_.sections[in].gates.push_back(at_.places[place]);
     }
     for (uint32_t next : graph_.places[place].next) {
       const uint32_t to = section_[next];
       if (LiesIn(graph_, section_[place], to)) continue;
-      machine_.sections[to].incoming.emplace_back(first_[place], first_[next]);
+      machine_.sections[to].incoming.emplace_back(at_.places[place], at_.places[next]);
     }
   }
 }
 
 Machine Assembler::Run() {
   FindSections();
-  Number();
   machine_.nodes.clear();
-  machine_.nodes.reserve(end_ + 1);
+  machine_.nodes.reserve(at_.end + 1);
   AddStart();
   for (const Place& place : graph_.places) AddPlace(place);
-  for (size_t i = 0; i < finalizers_.size(); ++i) AddFinalize(i);
+  for (size_t i = 0; i < at_.finalizers.size(); ++i) AddFinalize(i);
   Add("/end", NodeKind::kFinal, Role::kNone, kNoStep);
   CountWaits();
   if (!graph_.ifs.empty()) NoteDecisions();
@@ -352,6 +332,22 @@ Machine Assembler::Run() {
 }
 
 }  // namespace
+
+NodeNumbers NumberNodes(const PlanGraph& graph) {
+  NodeNumbers numbers;
+  NodeIndex at = 1;  // after /start
+  numbers.places.reserve(graph.places.size());
+  for (const Place& place : graph.places) {
+    numbers.places.push_back(at);
+    at += Width(graph, place);
+  }
+  for (uint32_t i = 0; i < graph.steps.size() && !graph.planning; ++i) {
+    if (graph.steps[i].finalize) numbers.finalizers.push_back(i);
+  }
+  numbers.finalize = at;
+  numbers.end = numbers.Finalize(numbers.finalizers.size());
+  return numbers;
+}
 
 Machine Assemble(std::shared_ptr<const PlanGraph> graph, Machine machine) {
   return Assembler(std::move(graph), std::move(machine)).Run();

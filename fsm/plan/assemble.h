@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "fsm/machine/machine.h"
 #include "fsm/plan/graph.h"
@@ -20,5 +21,18 @@ namespace dfsmr {
 // (planned → /end), without more. `machine` brings id, description and the like; nodes, index and
 // start are filled in.
 Machine Assemble(std::shared_ptr<const PlanGraph> graph, Machine machine);
+
+// Where those nodes are, without making them: of 100,000 steps they are 300,000.
+struct NodeNumbers {
+  std::vector<NodeIndex> places;     // of each place the first node
+  std::vector<uint32_t> finalizers;  // steps with a finalize phase
+  NodeIndex finalize = 0;            // the first of their nodes, each followed by its held one
+  NodeIndex end = 0;
+
+  NodeIndex Finalize(size_t position) const {
+    return finalize + static_cast<NodeIndex>(2 * position);
+  }
+};
+NodeNumbers NumberNodes(const PlanGraph& graph);
 
 }  // namespace dfsmr

@@ -348,6 +348,7 @@ std::optional<PlanGraph> GraphIn(std::string_view row) {
   PlanGraph graph;
   graph.planning = in.planning();
   for (const auto& action : in.works()) graph.actions.push_back(Decode(action));
+  graph.steps.reserve(static_cast<size_t>(in.steps_size()));
   for (const auto& step : in.steps()) graph.steps.push_back(Decode(step));
   for (const auto& group : in.groups()) {
     Group& to = graph.groups.emplace_back();
@@ -358,6 +359,7 @@ std::optional<PlanGraph> GraphIn(std::string_view row) {
       to.members.push_back({member.name(), member.group(), member.index()});
     }
   }
+  graph.places.reserve(static_cast<size_t>(in.places_size()));
   for (const auto& place : in.places()) {
     graph.places.push_back(
         {place.step() - 1, place.gate(), {place.next().begin(), place.next().end()}});

@@ -1,5 +1,7 @@
 #include "storage/rows/plan.h"
 
+#include <algorithm>
+
 #include "storage/rows/encoding.h"
 #include "storage/rows/keys.h"
 
@@ -124,12 +126,13 @@ bool Sound(const record::Kept& in) {
 
 }  // namespace
 
-static Result<StepRow> DecodeStep(NodeIndex home, std::string_view key, std::string_view value) {
+// nullopt: it is damaged.
+static std::optional<StepRow> DecodeStep(NodeIndex home, std::string_view value) {
   record::Step in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
       !rows::Sound(in.token()) || !rows::Sound(in.left()) || !Sound(in.settling()) ||
       !Sound(in.kept())) {
-    return Corrupt("step", key);
+    return std::nullopt;
   }
   StepRow row;
   row.home = home;
@@ -163,19 +166,57 @@ static Result<StepRow> DecodeStep(NodeIndex home, std::string_view key, std::str
   return row;
 }
 
-Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
-                     const std::function<bool(StepRow)>& visit,
-                     const std::function<bool(NodeIndex)>& wanted) {
-  const std::string begin = Key(reader.partition, kStep).Of(name);
+// Visits what is stored of the steps; `begin` is what their keys begin with.
+static Result<Ok> ScanStepValues(
+    const Reader& reader, const std::string& begin, const std::function<bool(NodeIndex)>& wanted,
+    const std::function<Result<bool>(NodeIndex, std::string_view, std::string_view)>& visit) {
   return ScanAll(reader, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
                    const auto home =
                        static_cast<NodeIndex>(KeyReader(key.substr(begin.size() - 3)).Number(4));
                    if (wanted && !wanted(home)) return true;
-                   auto row = DecodeStep(home, key, value);
-                   if (!row) return row.error();
-                   return visit(*std::move(row));
+                   return visit(home, key, value);
                  });
+}
+
+Result<Ok> ScanSteps(const Reader& reader, InstanceName name,
+                     const std::function<bool(StepRow)>& visit,
+                     const std::function<bool(NodeIndex)>& wanted) {
+  return ScanStepValues(
+      reader, Key(reader.partition, kStep).Of(name), wanted,
+      [&](NodeIndex home, std::string_view key, std::string_view value) -> Result<bool> {
+        auto row = DecodeStep(home, value);
+        if (!row) return Corrupt("step", key);
+        return visit(*std::move(row));
+      });
+}
+
+Result<StepRows> StepRows::Read(const Reader& reader, InstanceName name,
+                                const std::function<bool(NodeIndex)>& wanted) {
+  StepRows rows;
+  rows.partition_ = reader.partition;
+  rows.ns_ = name.ns;
+  rows.instance_ = name.id;
+  auto scanned = ScanStepValues(
+      reader, Key(reader.partition, kStep).Of(name), wanted,
+      [&rows](NodeIndex home, std::string_view, std::string_view value) -> Result<bool> {
+        rows.rows_.push_back({home, rows.values_.size()});
+        rows.values_ += value;
+        return true;
+      });
+  if (!scanned) return scanned.error();
+  return rows;
+}
+
+Result<std::optional<StepRow>> StepRows::At(NodeIndex home) const {
+  std::optional<StepRow> row;
+  const auto found = std::ranges::lower_bound(rows_, home, {}, &Row::home);
+  if (found == rows_.end() || found->home != home) return row;
+  const size_t end = found + 1 == rows_.end() ? values_.size() : (found + 1)->begin;
+  const auto value = std::string_view(values_).substr(found->begin, end - found->begin);
+  row = DecodeStep(home, value);
+  if (!row) return Corrupt("step", StepKey(partition_, kStep, {ns_, instance_}, home));
+  return row;
 }
 
 Result<std::optional<StepRow>> GetStep(const Reader& reader, InstanceName name, NodeIndex home) {
@@ -184,9 +225,8 @@ Result<std::optional<StepRow>> GetStep(const Reader& reader, InstanceName name, 
   if (!value) return value.error();
   std::optional<StepRow> row;
   if (!*value) return row;
-  auto decoded = DecodeStep(home, key, **value);
-  if (!decoded) return decoded.error();
-  row = *std::move(decoded);
+  row = DecodeStep(home, **value);
+  if (!row) return Corrupt("step", key);
   return row;
 }
 

@@ -424,6 +424,12 @@ def test_health_needs_no_token(new_server, tmp_path):
         assert door.ask("POST", path).headers["allow"] == "GET, HEAD"
 
 
+def test_a_page_says_where_nobody_is_asked_who_they_are(new_server, tmp_path):
+    told = '<meta name="dfsmr-auth" content="{}">'
+    assert told.format("off") in Door(new_server("--http", "localhost:0").start()).get("/").body.decode()
+    assert told.format("") in Door(guarded(new_server, tmp_path)).get("/").body.decode()
+
+
 def test_pages_come_from_a_folder_with_their_base_and_hash(new_server, tmp_path):
     folder = tmp_path / "dist"
     folder.mkdir()

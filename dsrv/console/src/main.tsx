@@ -16,12 +16,12 @@ import { runWatch } from "./state/watch";
 
 function App() {
   const [refusal, setRefusal] = useState<Refusal | undefined>();
-  const load = () =>
-    loadSession().then(
+  const load = (asking = loadSession()) =>
+    asking.then(
       () => setRefusal(undefined),
       (error) => setRefusal(toRefusal(error)),
     );
-  useEffect(() => void load(), []);
+  useEffect(() => void load(asked), []);
   const known = session.value !== undefined;
   const first = parts.value[0];
   const page = pageAt(parts.value);
@@ -78,5 +78,7 @@ watchVisibility();
 listenToKeys();
 runClock();
 runWatch();
-loadAhead(parts.value);
-render(<App />, document.getElementById("app")!);
+const asked = session.peek() ? Promise.resolve() : loadSession();
+asked.catch(() => undefined); // the page tells it
+// Drawn once the page is there: each time that less is drawn first costs as much as the page.
+void loadAhead(parts.value).then(() => render(<App />, document.getElementById("app")!));

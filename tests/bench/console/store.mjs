@@ -21,7 +21,7 @@ function label(instances) {
 
 function open(folder) {
   // What was filled once must not be over when it is looked at again.
-  return Server.in(folder, "--retention", "3650d");
+  return Server.withItsPages(folder, "--retention", "3650d");
 }
 
 export async function openStore(folder, instances) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "dsrv/engine/survey.h"
 #include "dsrv/wire/pages.h"
 #include "dsrv/wire/plan_view.h"
 #include "storage/rows/instance.h"
@@ -251,6 +252,120 @@ TEST_CASE("the steps of a plan are shown as its tokens stand") {
     CHECK(busy.Whole(turn, read) == "RUNNING a READY PENDING PENDING");
     CHECK(read(Moment(busy.world.engine().reader())) == "RUNNING b DONE READY PENDING");
   }
+}
+
+// How each step stands, and whether that is what is shown of it.
+std::string StandingOf(const Moment& moment, const std::string& id, std::string_view under) {
+  auto view = ReadInstance(moment, "ns", id);
+  REQUIRE(view);
+  v1::Instance whole;
+  REQUIRE(ShowNodes(moment, view->instance, &whole));
+  auto steps = OpenSteps(moment, view->instance, under);
+  REQUIRE(steps);
+  REQUIRE(*steps);
+  std::string text;
+  for (size_t at = 0; at < (*steps)->size(); ++at) {
+    v1::Step stands, shown;
+    REQUIRE((*steps)->Stand(at, &stands));
+    REQUIRE((*steps)->Show(at, &shown));
+    CHECK((*steps)->PathOf(at) == shown.path());
+    CHECK(stands.state() == shown.state());
+    CHECK(stands.finalize() == shown.finalize());
+    CHECK(stands.error() == shown.error());
+    CHECK(stands.progress() == shown.progress());
+    CHECK(stands.start_time().nanos() == shown.start_time().nanos());
+    CHECK(stands.end_time().nanos() == shown.end_time().nanos());
+    const auto before = (*steps)->Before(at);
+    CHECK(std::equal(before.begin(), before.end(), shown.after().begin(), shown.after().end()));
+    const auto is_shown = [&shown](const v1::Step& one) {
+      return one.SerializeAsString() == shown.SerializeAsString();
+    };
+    CHECK(std::count_if(whole.steps().begin(), whole.steps().end(), is_shown) == 1);
+    text += (text.empty() ? "" : " ") + shown.path() + "=" + v1::Step::State_Name(shown.state());
+  }
+  return text;
+}
+
+TEST_CASE("of the steps of a plan those under a path stand as the others do") {
+  Busy busy;
+  World& world = busy.world;
+  world.Define(R"(
+plan: q
+flow:
+  - sequence:
+      - {step: a, action: x}
+      - concurrence:
+          - for_each: [1, 2]
+            as: n
+            do: {step: g, action: x}
+      - section: s
+        do: {step: t, action: x}
+        retry: {limit: 2}
+)");
+  world.Start("q", "i");
+  const auto standing = [&](std::string_view under) {
+    return StandingOf(Moment(world.engine().reader()), "i", under);
+  };
+  CHECK(standing("") == "a=READY g.0=PENDING g.1=PENDING s=PENDING s.t=PENDING");
+  REQUIRE(world.Report(world.ReadyOne(), "ok"));
+  for (const Task& task : world.Ready()) {
+    REQUIRE(world.Report(task, task.node == "g.0" ? "suspend" : "error"));
+  }
+  CHECK(standing("") == "a=DONE g.0=SUSPENDED g.1=HELD s=PENDING s.t=PENDING");
+  CHECK(standing("g") == "g.0=SUSPENDED g.1=HELD");
+  CHECK(standing("g.1") == "g.1=HELD");
+  CHECK(standing("s.t") == "s.t=PENDING");
+  CHECK(standing("g.11").empty());
+}
+
+TEST_CASE("a list of few machines has what one of all has, in the same order") {
+  Busy busy;
+  World& world = busy.world;
+  for (const char* id : {"a", "b", "c", "d"}) {
+    world.Start("job", id);
+    world.Start("p", std::string("p") + id);
+  }
+  for (const char* id : {"b", "d", "a", "b"}) REQUIRE(world.Move(id, "loop"));
+  REQUIRE(world.Move("c", "ok"));
+  const auto list = [&](ListOrder order, bool backwards, bool few) {
+    InstanceQuery query{.ns = "ns", .machine = "job", .limit = 2, .order = order,
+                        .backwards = backwards};
+    if (few) query.machines = std::vector<std::string>{"job", "none"};
+    std::string shown;
+    do {
+      auto page = ReadInstances(Moment(world.engine().reader()), query);
+      REQUIRE(page);
+      for (const InstanceView& one : page->instances) shown += one.instance.id;
+      if (few) CHECK(page->looked_at == 4);
+      query.after = page->last;
+      if (!query.after.empty()) shown += " ";
+    } while (!query.after.empty());
+    return shown;
+  };
+  for (bool few : {false, true}) {
+    CAPTURE(few);
+    CHECK(list(ListOrder::kChanged, true, few).starts_with("cb ad"));
+    CHECK(list(ListOrder::kChanged, false, few).starts_with("da bc"));
+    CHECK(list(ListOrder::kStarted, true, few).starts_with("dc ba"));
+    CHECK(list(ListOrder::kStarted, false, few).starts_with("ab cd"));
+  }
+}
+
+TEST_CASE("the machines in which a token is held are known while they have few instances") {
+  Busy busy;
+  World& world = busy.world;
+  using Machines = std::vector<std::string>;
+  const auto holding = [&](uint64_t most) { return world.engine().survey().Holding("ns", most); };
+  world.Start("job", "j");
+  world.Start("p", "i");
+  CHECK(holding(10) == Machines{});
+  const auto tasks = world.Ready({.machine = "p"});
+  REQUIRE(tasks.size() == 1);
+  REQUIRE(world.Report(tasks[0], "error"));
+  CHECK(holding(10) == Machines{"p"});
+  CHECK(holding(1) == Machines{"p"});
+  CHECK_FALSE(holding(0));
+  CHECK(world.engine().survey().Holding("other", 0) == Machines{});
 }
 
 TEST_CASE("an instance that lives again is found all the time") {

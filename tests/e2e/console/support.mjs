@@ -45,7 +45,12 @@ export class Server {
     return Server.in(fs.mkdtempSync(path.join(os.tmpdir(), "dfsmr-console-")), ...flags);
   }
 
-  static async in(folder, ...flags) {
+  static in(folder, ...flags) {
+    return Server.withItsPages(folder, "--console-dir", path.join(CONSOLE, "dist"), ...flags);
+  }
+
+  // Serves the pages that the program holds, as people have them.
+  static async withItsPages(folder, ...flags) {
     const server = new Server();
     server.folder = folder;
     server.flags = flags;
@@ -62,8 +67,6 @@ export class Server {
       this.port ? `localhost:${this.port}` : "localhost:0",
       "--data",
       path.join(this.folder, "data"),
-      "--console-dir",
-      path.join(CONSOLE, "dist"),
       ...this.flags,
     ]);
     this.process.stderr.setEncoding("utf8");

@@ -41,6 +41,18 @@ void CheckSound(const Machine& machine) {
     CHECK(home.step == machine.nodes[i].step);
     CHECK(home.home == machine.nodes[i].home);
   }
+  const PlanGraph& graph = *machine.graph;
+  const NodeNumbers numbers = NumberNodes(graph);
+  CHECK(numbers.end + 1 == machine.nodes.size());
+  for (size_t i = 0; i < graph.places.size(); ++i) {
+    const Place& place = graph.places[i];
+    const std::string& id = place.step == UINT32_MAX ? place.gate : graph.steps[place.step].path;
+    CHECK(machine.nodes[numbers.places[i]].id == id);
+  }
+  for (size_t i = 0; i < numbers.finalizers.size(); ++i) {
+    const std::string id = graph.steps[numbers.finalizers[i]].path + "/finalize";
+    CHECK(machine.nodes[numbers.Finalize(i)].id == id);
+  }
 }
 
 TEST_CASE("each step is a work node, a held one and a suspended one") {

@@ -431,6 +431,53 @@ TEST_CASE("only the steps that changed are written, and how they ended is kept")
   CHECK(std::ranges::count_if(steps, [](const auto& row) { return row.token.has_value(); }) == 1);
 }
 
+TEST_CASE("rows of steps that are kept as stored are decoded as others are") {
+  World world;
+  Instance instance = world.Make("i");
+  instance.tokens.Add(world.Full("one", 3));
+  instance.tokens.Add(world.Full("each.0", 4));
+  instance.tokens.End(world.Home("each.1"), {true, 3, kNoon, kNoon + 1s});
+  world.Put(&instance);
+  const rows::Reader reader{world.store, kPartition};
+  auto all = rows::StepRows::Read(reader, instance);
+  REQUIRE(all);
+  const auto steps = world.Steps("i");
+  REQUIRE(steps.size() == 3);
+  for (const rows::StepRow& step : steps) {
+    auto row = all->At(step.home);
+    REQUIRE(row);
+    REQUIRE(*row);
+    CHECK((*row)->home == step.home);
+    CHECK((*row)->token == step.token);
+    CHECK((*row)->ended == step.ended);
+    CHECK((*row)->node == step.node);
+  }
+  CHECK_FALSE(*all->At(world.Home("each.2")));
+  CHECK_FALSE(*all->At(kNoNode));
+
+  const NodeIndex one = world.Home("one");
+  auto wanted = rows::StepRows::Read(reader, instance, [one](NodeIndex at) { return at == one; });
+  REQUIRE(wanted);
+  CHECK(*wanted->At(one));
+  CHECK_FALSE(*wanted->At(world.Home("each.0")));
+
+  // A damaged row is told by its own key, and spoils no other.
+  std::string key;
+  REQUIRE(world.store.Scan("", "", [&](std::string_view at, std::string_view value) {
+    if (value.find("each.0") != std::string_view::npos) key = at;
+    return true;
+  }));
+  Batch batch;
+  batch.Put(key, "damaged");
+  world.Write(batch);
+  auto damaged = rows::StepRows::Read(reader, instance);
+  REQUIRE(damaged);
+  CHECK(*damaged->At(one));
+  const auto row = damaged->At(world.Home("each.0"));
+  REQUIRE_FALSE(row);
+  CHECK(row.error() == rows::GetStep(reader, instance, world.Home("each.0")).error());
+}
+
 TEST_CASE("joins and dooms that are over are written, too") {
   World world;
   Instance instance = world.Make("i");

@@ -12,12 +12,18 @@ import { OverviewPage } from "./overview";
 import { SettingsPage } from "./settings";
 
 let loading: Promise<typeof More> | undefined;
+let loaded: typeof More | undefined;
 
 function load(): Promise<typeof More> {
   loading ??= import(asset("more.js"));
-  loading.catch(() => {
-    loading = undefined;
-  });
+  loading.then(
+    (pages) => {
+      loaded = pages;
+    },
+    () => {
+      loading = undefined;
+    },
+  );
   return loading;
 }
 
@@ -27,9 +33,11 @@ function later(name: keyof typeof More): ComponentType {
   LATER.add(Later);
   return Later;
   function Later() {
-    const [pages, setPages] = useState<typeof More | undefined>();
+    const [pages, setPages] = useState(loaded);
     const [failed, setFailed] = useState(false);
-    useEffect(() => void load().then(setPages, () => setFailed(true)), []);
+    useEffect(() => {
+      if (!pages) void load().then(setPages, () => setFailed(true));
+    }, []);
     if (failed)
       return (
         <Refused
@@ -47,10 +55,11 @@ function later(name: keyof typeof More): ComponentType {
   }
 }
 
-// Loads what the page at this address needs besides, while it is asked who is signed in.
-export function loadAhead(parts: string[]): void {
+// Loads what the page at this address needs besides, while it is asked who is signed in. Ends when it is
+// there, or cannot be had.
+export async function loadAhead(parts: string[]): Promise<void> {
   const page = pageAt(parts);
-  if (page && LATER.has(page.view)) load().catch(() => undefined);
+  if (page && LATER.has(page.view)) await load().catch(() => undefined);
 }
 
 interface Shown {

@@ -40,15 +40,16 @@ export function useFitting<T extends Fitting>(
 ): T[] {
   const key = columns.map((column) => column.id).join();
   const [out, setOut] = useState<{ key: string; width: number; ids: string[] }>({ key, width: 0, ids: [] });
-  const [width, setWidth] = useState(0);
-  const [inside, setInside] = useState(0); // the table's, which grows as times go on in its cells
+  // How often there was too little room after a change of size: times grow as they go on in their cells.
+  const [grown, setGrown] = useState(0);
   const ids = out.key === key ? out.ids : [];
   useEffect(() => {
     const observer = new ResizeObserver(() => {
       const now = host.current?.clientWidth ?? 0;
-      setWidth(now);
-      setInside(host.current?.scrollWidth ?? 0);
-      setOut((before) => (now > before.width + GROWN ? { key, width: now, ids: [] } : before));
+      if ((host.current?.scrollWidth ?? 0) > now) setGrown((times) => times + 1);
+      setOut((before) =>
+        before.ids.length > 0 && now > before.width + GROWN ? { key, width: now, ids: [] } : before,
+      );
     });
     const table = host.current?.querySelector("table");
     if (host.current) observer.observe(host.current);
@@ -63,6 +64,6 @@ export function useFitting<T extends Fitting>(
     const widths = new Map(heads.map((head) => [head.dataset["column"]!, head.offsetWidth]));
     const more = leftOut(columns, widths, over);
     if (more.length > 0) setOut({ key, width: box.clientWidth, ids: [...ids, ...more] });
-  }, [key, out, width, inside, rows, whole]);
+  }, [key, out, grown, rows, whole]);
   return whole ? columns : columns.filter((column) => !ids.includes(column.id));
 }

@@ -14,8 +14,15 @@ export interface Loaded<T> {
 
 export const LIST_AGAIN = 2000;
 
+// What is there before the whole answer is; while something of the same is shown it says nothing.
+export type Early<T> = (data: T) => void;
+
 // `ask` is called again whenever `on` changes; with `again`, after so many ms while the page is live.
-export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, on: unknown[], again = 0): Loaded<T> {
+export function useLoad<T>(
+  ask: (signal: AbortSignal, early: Early<T>) => Promise<T>,
+  on: unknown[],
+  again = 0,
+): Loaded<T> {
   const [state, setState] = useState<{ data?: T; refusal?: Refusal; of?: string }>({});
   const [round, setRound] = useState(0);
   const key = JSON.stringify([on, signIns.value]);
@@ -25,9 +32,12 @@ export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, on: unknown
     const stop = new AbortController();
     const once = !again;
     let timer = 0;
+    const early = (data: T) => {
+      if (!stop.signal.aborted) setState((before) => (before.of === key ? before : { data, of: key }));
+    };
     const load = async () => {
       try {
-        const data = await asking.current.ask(stop.signal);
+        const data = await asking.current.ask(stop.signal, early);
         if (stop.signal.aborted) return;
         setState({ data, of: key });
         if (lost.peek()) lost.value = undefined;

@@ -2,7 +2,7 @@
 // asked for it stands. Where a page is short because the search was long, it goes on by itself.
 import { useEffect, useState } from "preact/hooks";
 import { toRefusal, type Refusal } from "../api/refusal";
-import { LIST_AGAIN, useLoad } from "./load";
+import { LIST_AGAIN, useLoad, type Early } from "./load";
 
 export interface Page<T> {
   rows: T[];
@@ -41,10 +41,18 @@ type Ask<T> = (token: string, signal: AbortSignal) => Promise<Page<T>>;
 
 const TIMES_BY_ITSELF = 3;
 
-// A page of `size` rows where that takes not too long.
-async function gather<T>(ask: Ask<T>, token: string, size: number, signal: AbortSignal): Promise<Page<T>> {
+// A page of `size` rows where that takes not too long. What has been found on the way is told `early`,
+// as if it were all: nobody can ask for more before the page is there.
+export async function gather<T>(
+  ask: Ask<T>,
+  token: string,
+  size: number,
+  signal: AbortSignal,
+  early?: Early<Page<T>>,
+): Promise<Page<T>> {
   const page = await ask(token, signal);
   for (let i = 0; i < TIMES_BY_ITSELF && page.next && page.rows.length < size; ++i) {
+    if (page.rows.length > 0) early?.({ rows: [...page.rows], next: undefined });
     const further = await ask(page.next, signal);
     page.rows.push(...further.rows);
     page.next = further.next;
@@ -62,8 +70,8 @@ export function usePages<T>(
   const [later, setLater] = useState<(Page<T> & { refusal?: Refusal }) | undefined>();
   const key = JSON.stringify(on);
   useEffect(() => setLater(undefined), [key]);
-  const first = useLoad(
-    (signal) => gather(ask, "", size, signal),
+  const first = useLoad<Page<T>>(
+    (signal, early) => gather(ask, "", size, signal, early),
     on,
     later ? 0 : (options.again ?? LIST_AGAIN),
   );

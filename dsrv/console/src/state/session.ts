@@ -10,8 +10,15 @@ interface Session extends AccessTokenJson {
   auth?: string;
 }
 
+// What the page says of it: a server that asks nobody puts "off" there, and need not be asked.
+function authOfPage(): Session | undefined {
+  if (typeof document === "undefined") return undefined;
+  const auth = document.querySelector<HTMLMetaElement>('meta[name="dfsmr-auth"]')?.content;
+  return auth === "off" ? { auth } : undefined;
+}
+
 // Undefined: not known yet. {auth: "off"}: nobody is asked. {auth: "tokens"}: nobody is signed in.
-export const session = signal<Session | undefined>();
+export const session = signal<Session | undefined>(authOfPage());
 // A session has ended under the page: a dialog asks for a token, and what was typed stays.
 export const ended = signal(false);
 // Goes up with each sign-in: what is on the page is asked for again.

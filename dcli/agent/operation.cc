@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "dcli/text/values.h"
+#include "dcli/work/task_json.h"
 
 namespace dfsmr::cli {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dcli/text/json.h"
+#include "dcli/work/task_json.h"
 
 namespace dfsmr::cli {
 namespace {

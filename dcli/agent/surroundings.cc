@@ -10,7 +10,6 @@
 #include <cstring>
 #include <fstream>
 
-#include "dcli/text/json.h"
 #include "dcli/work/verdict.h"
 #include "fsm/base/hex.h"
 
@@ -121,15 +120,6 @@ Result<Launch> LaunchOf(const Surroundings& surroundings, const Worker& worker,
   }
   launch.environment = variables.Entries();
   return launch;
-}
-
-std::string AgentTaskJson(const v1::Task& task) {
-  std::string line = TaskJson(task);
-  std::vector<Member> members = Members(line);
-  Set(&members, {"tries", std::to_string(task.tries())});
-  Set(&members, {"triesLimit", std::to_string(task.tries_limit())});
-  Set(&members, {"dryRun", task.dry_run() ? "true" : "false"});
-  return ObjectOf(members) + "\n";
 }
 
 }  // namespace dfsmr::cli

@@ -55,7 +55,4 @@ std::string MarkOf(const std::string& server_life, const std::string& name_space
 Result<Launch> LaunchOf(const Surroundings& surroundings, const Worker& worker,
                         const v1::Task* task, const Folder& folder);
 
-// The task on one line, as a command gets it.
-std::string AgentTaskJson(const v1::Task& task);
-
 }  // namespace dfsmr::cli

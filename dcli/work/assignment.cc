@@ -7,6 +7,7 @@
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
 #include "dcli/work/legal.h"
+#include "dcli/work/task_json.h"
 
 namespace dfsmr::cli {
 namespace {

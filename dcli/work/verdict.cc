@@ -11,7 +11,6 @@
 
 #include "dcli/system/process.h"
 #include "dcli/text/json.h"
-#include "dcli/text/output.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -249,33 +248,6 @@ void ForgetOther(const Verdict& base, Verdict* told) {
 
 bool operator==(const StartCall& a, const StartCall& b) {
   return google::protobuf::util::MessageDifferencer::Equals(a.request, b.request);
-}
-
-std::string TaskJson(const v1::Task& task) {
-  v1::Task rest = task;
-  rest.clear_instance_params();
-  rest.clear_node_params();
-  rest.clear_event_data();
-  rest.clear_checkpoint();
-  auto json = JsonOf(rest);
-  if (!json) {  // times beyond all calendars are as good as none
-    rest.clear_deadline();
-    rest.clear_begin_by();
-    rest.clear_run_timeout();
-    json = JsonOf(rest);
-  }
-  std::vector<Member> members = Members(*json);
-  const auto add = [&](const char* key, const std::string& params) {
-    // On one line: a line break in JSON can only stand between tokens.
-    std::string line = params.empty() || !IsJsonObject(params) ? "{}" : params;
-    for (char& c : line) c = c == '\n' || c == '\r' ? ' ' : c;
-    members.push_back({key, line});
-  };
-  add("instanceParams", task.instance_params());
-  add("nodeParams", task.node_params());
-  add("eventData", task.event_data());
-  if (!task.checkpoint().empty()) add("checkpoint", task.checkpoint());
-  return ObjectOf(members) + "\n";
 }
 
 std::string_view LastLine(std::string_view text) {

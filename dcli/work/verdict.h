@@ -13,10 +13,6 @@
 
 namespace dfsmr::cli {
 
-// The task as the command gets it on standard input: proto3 JSON on one line, where instanceParams,
-// nodeParams and eventData are objects, always there, with every digit as it was given.
-std::string TaskJson(const v1::Task& task);
-
 struct Child {
   MachineRef machine;
   std::string id;

@@ -4,6 +4,7 @@
 #include "dcli/text/json.h"
 #include "dcli/text/text.h"
 #include "dcli/text/values.h"
+#include "dcli/work/task_json.h"
 #include "dcli/work/verdict.h"
 #include "fsm/base/names.h"
 #include "tests/fuzz/bytes.h"

@@ -178,18 +178,6 @@ TEST_CASE("the mark is one of server, namespace and name") {
   CHECK(MarkOf("s", "n", "a") != MarkOf("s", "n", "b"));
 }
 
-TEST_CASE("the task has its checkpoint as an object, and always says how often it was tried") {
-  v1::Task task;
-  task.set_checkpoint(R"({"n":1})");
-  task.set_tries_limit(3);
-  const std::string line = AgentTaskJson(task);
-  CHECK(line.find(R"("checkpoint":{"n":1})") != std::string::npos);
-  CHECK(line.find(R"("tries":0)") != std::string::npos);
-  CHECK(line.find(R"("triesLimit":3)") != std::string::npos);
-  CHECK(line.find(R"("dryRun":false)") != std::string::npos);
-  CHECK(line.find('\n') == line.size() - 1);
-}
-
 TEST_CASE("lines that cannot be sent are left out in the middle, and counted") {
   LogQueue queue;
   const std::string text(1'000, 'x');

@@ -63,30 +63,6 @@ TEST_CASE("errors that are reported are UTF-8 whatever the command wrote") {
   CHECK(VerdictOf(kExit3, "", "bad \xff byte").error == "exit status 3: bad \xef\xbf\xbd byte");
 }
 
-TEST_CASE("the task has its params as objects, always there and as they were given") {
-  v1::Task task;
-  task.set_instance("c-1");
-  task.set_visit(3);
-  task.set_instance_params("{\"n\":\n 12345678901234567890}");
-  CHECK(TaskJson(task) ==
-        "{\"instance\":\"c-1\",\"visit\":\"3\","
-        "\"instanceParams\":{\"n\":  12345678901234567890},\"nodeParams\":{},"
-        "\"eventData\":{}}\n");
-}
-
-TEST_CASE("the task of a plan's step has its phase, event and middleware") {
-  v1::Task task;
-  task.set_action("vm.create");
-  task.set_event("approved");
-  task.set_event_data(R"({"by":"ann"})");
-  task.set_phase("run");
-  task.add_middleware("audit");
-  CHECK(TaskJson(task) ==
-        "{\"action\":\"vm.create\",\"event\":\"approved\",\"phase\":\"run\","
-        "\"middleware\":[\"audit\"],\"instanceParams\":{},\"nodeParams\":{},"
-        "\"eventData\":{\"by\":\"ann\"}}\n");
-}
-
 TEST_CASE("a command may suspend, wait and start others") {
   const Verdict verdict = VerdictOf(
       kExit0,

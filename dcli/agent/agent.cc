@@ -63,7 +63,10 @@ int Agent::Run() {
       *context_.client, loop_,
       Link::Events{.heard = [this](const auto& order, const auto& life) { Heard(order, life); },
                    .over = [this](const Result<Ok>& over) { Over(over); }});
-  loop_.OnRest([this] { Flush(); });
+  loop_.OnRest([this] {
+    Flush();
+    TellNotes();
+  });
   started_ = steady_clock::now();
   if (plan_.started) plan_.started();
   if (!plan_.awaits_packages) Connect();
@@ -76,6 +79,7 @@ int Agent::Run() {
   link_.reset();
   logs_->Finish(kLastLogs);
   if (settled_) DeleteFolder(plan_.surroundings.folders);
+  PrintNotes();
   printer_.HurryUp();
   if (!printer_.Finish()) _exit(status_);
   return status_;
@@ -101,6 +105,7 @@ void Agent::Interrupt(int count) {
 void Agent::PrintLines(std::string lines, bool err) {
   loop_.Post([this, lines = std::move(lines), err] {
     std::ostream& to = err ? context_.err : context_.out;
+    PrintNotes();
     printer_.Add(lines.size(), [&to, lines] { to << lines << std::flush; });
   });
 }

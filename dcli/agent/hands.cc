@@ -16,6 +16,7 @@ constexpr milliseconds kLatest{3'600'000};
 constexpr milliseconds kTell{1'000};
 constexpr milliseconds kTryAgain{500};
 constexpr milliseconds kKillOrder{5'000};
+constexpr milliseconds kBetweenNotes{20};  // each is a write, and wakes whoever reads
 // How long claims beyond a worker's `jobs` wait here until they go back: others may be idle. When
 // nobody else takes them they come again, so the time is doubled.
 constexpr milliseconds kFirstWaitForRoom{2'000};
@@ -37,9 +38,23 @@ Hands::~Hands() {
   for (std::thread& aside : asides_) aside.join();
 }
 
-void Hands::Note(const std::string& line) {
-  if (printer_.Full()) return;  // nobody reads it: work goes on
-  printer_.Add(line.size(), [this, line] { context_.Note(line); });
+void Hands::Note(std::string line) {
+  if (!printer_.Full()) notes_.push_back(std::move(line));  // else nobody reads it: work goes on
+}
+
+void Hands::TellNotes() {
+  if (notes_.empty() || tell_notes_.set()) return;
+  const auto next = notes_printed_ + kBetweenNotes;
+  if (next <= steady_clock::now()) return PrintNotes();
+  tell_notes_.Set(next, [this] { PrintNotes(); });
+}
+
+void Hands::PrintNotes() {
+  if (notes_.empty()) return;
+  size_t bytes = 0;
+  for (const std::string& note : notes_) bytes += note.size();
+  printer_.Add(bytes, [this, notes = std::exchange(notes_, {})] { context_.Note(notes); });
+  notes_printed_ = steady_clock::now();
 }
 
 Hands::Hand* Hands::Find(const std::string& claim) {
@@ -284,6 +299,7 @@ RunEvents Hands::EventsOf(const std::string& claim) {
 
 void Hands::Log(const Hand& hand, LogStream stream, std::string line) {
   if (plan_.print && stream != LogStream::kAgent && !printer_.Full()) {
+    PrintNotes();
     std::ostream& to = stream == LogStream::kErr ? context_.err : context_.out;
     printer_.Add(line.size(), [&to, line] { to << line << '\n' << std::flush; });
   }

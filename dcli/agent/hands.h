@@ -112,7 +112,11 @@ class Hands {
   void AddStop(const std::string& instance, const std::string& claim, v1::StopReport::Stage stage);
   void Repeat();
 
-  void Note(const std::string& line);
+  // Prints a line for people. Lines that come soon after others go together: see TellNotes.
+  void Note(std::string line);
+  // Before the loop waits: prints what has been noted, or arms a timer to do so.
+  void TellNotes();
+  void PrintNotes();
   void Log(const Hand& hand, LogStream stream, std::string line);
   Hand* Find(const std::string& claim);
   void Aside(std::function<void()> work);  // something slow, in a thread of its own
@@ -124,6 +128,9 @@ class Hands {
   Loop loop_;
   std::unique_ptr<Keeper> keeper_;
   Printer printer_;
+  std::vector<std::string> notes_;  // not printed yet
+  SteadyTime notes_printed_{};      // the last time
+  Timer tell_notes_{loop_};
   std::unique_ptr<LogPump> logs_;
   std::unique_ptr<Packages> packages_;  // null: it serves none
   struct Pool {

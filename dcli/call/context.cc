@@ -136,10 +136,17 @@ int Context::Fail(const Error& error, std::string_view hint) {
 }
 
 void Context::Note(std::string_view message) {
+  const std::string one(message);
+  Note(std::span(&one, 1));
+}
+
+void Context::Note(std::span<const std::string> messages) {
+  std::string lines;
+  for (const std::string& message : messages) lines += "dcli: " + Escaped(message) + '\n';
   const Lock lock(err_mutex_);
   out.flush();
   Wipe();
-  err << "dcli: " + Escaped(message) + '\n';  // one write of standard error, which has no buffer
+  err << lines;  // one write of standard error, which has no buffer
   Draw();
 }
 

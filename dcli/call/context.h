@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,8 @@ class Context {
   int Fail(const Error& error, std::string_view hint = "");
   // A line for people on standard error, "dcli: " in front. Any thread.
   void Note(std::string_view message);
+  // The same of several at once.
+  void Note(std::span<const std::string> messages);
   // Shows `line` as the last line of the terminal behind standard error, in place of the one
   // before; notes go above it. An empty line removes it. Any thread.
   void Status(std::string_view line);

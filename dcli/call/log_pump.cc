@@ -23,6 +23,7 @@ constexpr size_t kLineCost = 40;           // of a line beside its text, in a me
 constexpr size_t kInTurn = 128 << 10;      // from one claim, before it is another one's turn
 constexpr size_t kUnanswered = 16;
 constexpr milliseconds kGather{50};  // lines that come together are sent together
+constexpr milliseconds kApart{20};   // and those of claims that end one soon after the other
 // What the server keeps of a visit is little more than a mebibyte: sending more than a reader can
 // read would only take processor time from transitions.
 constexpr double kBurst = 4 << 20;
@@ -165,7 +166,8 @@ void LogPump::End(const std::string& claim) {
   {
     const Lock lock(mutex_);
     queue_.End(claim);
-    hurry_ = !queue_.empty();
+    if (queue_.empty() || hurry_) return;  // its sender has nothing new to do
+    hurry_ = true;
   }
   changed_.NotifyAll();
 }
@@ -173,6 +175,7 @@ void LogPump::End(const std::string& claim) {
 void LogPump::Finish(milliseconds at_most) {
   Lock lock(mutex_);
   hurry_ = true;
+  finishing_ = true;
   changed_.NotifyAll();
   changed_.WaitFor(lock, at_most, [this]() REQUIRES(mutex_) {
     return dropped_ || !enabled_ || (queue_.empty() && unanswered_.empty());
@@ -188,6 +191,10 @@ bool LogPump::WaitForLines() {
   });
   if (stopped_) return false;
   changed_.WaitFor(lock, kGather, [this]() REQUIRES(mutex_) { return stopped_ || hurry_; });
+  changed_.WaitUntil(lock, sent_ + kApart,
+                     [this]() REQUIRES(mutex_) {
+                       return stopped_ || finishing_ || resent_ < unanswered_.size();
+                     });
   changed_.Wait(lock, [this]() REQUIRES(mutex_) {
     return stopped_ || broken_ || resent_ < unanswered_.size() || unanswered_.size() < kUnanswered;
   });
@@ -236,6 +243,7 @@ bool LogPump::SendOne() {
     }
     if (resent_ + counted_ == 1) request.set_namespace_(name_space_);
   }
+  sent_ = steady_clock::now();
   room_ -= static_cast<double>(request.ByteSizeLong());
   const Lock writing(writing_);
   return stream_->Write(request);

@@ -90,6 +90,7 @@ class LogPump {
   bool enabled_ GUARDED(mutex_) = false;
   bool dropped_ GUARDED(mutex_) = false;  // nobody wants them
   bool hurry_ GUARDED(mutex_) = false;
+  bool finishing_ GUARDED(mutex_) = false;
   bool stopped_ GUARDED(mutex_) = false;
   bool broken_ GUARDED(mutex_) = true;
   std::unique_ptr<AppendStream> stream_;  // the sender's
@@ -98,6 +99,7 @@ class LogPump {
   Mutex writing_;    // a stream is not finished while it is written to
   double room_ = 0;  // bytes that may be sent now
   std::chrono::steady_clock::time_point filled_;
+  std::chrono::steady_clock::time_point sent_{};  // the last time
   std::thread sender_;  // last: it uses the others
 };
 

@@ -95,6 +95,19 @@ def test_an_operation_from_start_to_report(live, space):
     assert one.listed() == "OFFLINE"
 
 
+def test_what_a_command_prints_stands_between_the_lines_of_its_begin_and_end(live, space):
+    one = live("echo from $DFSMR_INSTANCE\n", "--print")
+    ids = [space.start("job") for _ in range(30)]
+    for id in ids:
+        eventually(lambda: f"{id} at job/work: ok" in one.log.read_text())
+    lines = one.log.read_text().splitlines()
+    for id in ids:
+        name = f"dcli: {id} at job/work: "
+        begun, said, ended = (lines.index(line) for line in (
+            name + "begun (attempt 1)", f"from {id}", name + "ok"))
+        assert begun < said < ended
+
+
 def retried(space, keys):
     space.define(JOB.replace("start: true", "start: true, " + keys))
 

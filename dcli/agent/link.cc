@@ -1,7 +1,6 @@
 #include "dcli/agent/link.h"
 
 #include <atomic>
-#include <deque>
 #include <thread>
 
 namespace dfsmr::cli {
@@ -13,45 +12,23 @@ using std::chrono::steady_clock;
 constexpr milliseconds kAwake{4'000};  // the server wants to hear from us every 5 s
 constexpr milliseconds kSilence{15'000};
 constexpr milliseconds kLook{1'000};
-constexpr size_t kLargestMessage = 1 << 20;  // of several taken together; the server takes 4 MiB
-constexpr int kMostItems = 900;
-
-// Whether both may go as one message.
-bool Together(const v1::AgentMessage& a, const v1::AgentMessage& b) {
-  const auto fits = [](int one, int other) { return one + other <= kMostItems; };
-  return fits(a.work().transitions_size(), b.work().transitions_size()) &&
-         fits(a.work().extends_size(), b.work().extends_size()) &&
-         fits(a.work().relinquishes_size(), b.work().relinquishes_size()) &&
-         fits(a.stops_size(), b.stops_size()) &&
-         a.ByteSizeLong() + b.ByteSizeLong() <= kLargestMessage;
-}
 
 }  // namespace
 
-// One stream. The thread that reads it makes it, and starts the one that writes.
+// One stream, with a thread that reads it and one that gives signs of life, whatever the loop does.
 struct Link::Line {
-  Mutex mutex;
-  ConditionVariable changed;
-  std::deque<v1::AgentMessage> out GUARDED(mutex);
-  bool over GUARDED(mutex) = false;
-  AttachStream* stream GUARDED(mutex) = nullptr;
-  std::atomic<steady_clock::rep> heard{steady_clock::now().time_since_epoch().count()};
-  std::thread reader;
+  explicit Line(std::unique_ptr<AttachStream> of) : stream(std::move(of)) {}
 
-  // The next message; an empty one when there has been nothing to say for a while. False: over.
-  bool Next(v1::AgentMessage* message) {
+  void StayAwake() {
     Lock lock(mutex);
-    changed.WaitFor(lock, kAwake, [this]() REQUIRES(mutex) { return over || !out.empty(); });
-    if (over) return false;
-    message->Clear();
-    if (out.empty()) return true;
-    message->Swap(&out.front());
-    out.pop_front();
-    while (!out.empty() && Together(*message, out.front())) {
-      message->MergeFrom(out.front());
-      out.pop_front();
+    while (!over) {
+      changed.WaitUntil(lock, stream->written() + kAwake,
+                        [this]() REQUIRES(mutex) { return over; });
+      if (over || steady_clock::now() < stream->written() + kAwake) continue;
+      lock.Unlock();
+      stream->Send({});
+      lock.Relock();
     }
-    return true;
   }
 
   void End() {
@@ -62,41 +39,27 @@ struct Link::Line {
     changed.NotifyAll();
   }
 
-  void Cancel() {
-    const Lock lock(mutex);
-    over = true;
-    changed.NotifyAll();
-    if (stream != nullptr) stream->Cancel();
+  // All of the stream's life.
+  Result<Ok> Live(const v1::AgentMessage& first, const AttachStream::Hear& hear) {
+    std::thread awake([this] { StayAwake(); });
+    const auto why = stream->Live(first, [&](AttachStream::Order order, const std::string& life) {
+      hearing = true;
+      hear(std::move(order), life);
+      heard = steady_clock::now().time_since_epoch().count();
+      hearing = false;
+    });
+    End();
+    awake.join();
+    return why;
   }
 
-  // All of the stream's life. `hear` is called for each message.
-  Result<Ok> Live(Client& client, const v1::AgentMessage& first,
-                  const std::function<void(const v1::AgentOrder&, const std::string&)>& hear) {
-    const std::unique_ptr<AttachStream> made = client.agents().Attach();
-    {
-      const Lock lock(mutex);
-      if (over) made->Cancel();
-      stream = made.get();
-    }
-    made->Write(first);
-    std::thread writer([this, &made] {
-      v1::AgentMessage message;
-      while (Next(&message) && made->Write(message)) continue;
-    });
-    v1::AgentOrder order;
-    std::string life;
-    for (bool known = false; made->Read(&order); known = true) {
-      heard = steady_clock::now().time_since_epoch().count();
-      if (!known) life = made->Said("dfsmr-life");
-      hear(order, life);
-    }
-    End();
-    writer.join();
-    const auto finished = made->Finish();
-    const Lock lock(mutex);
-    stream = nullptr;
-    return finished;
-  }
+  const std::unique_ptr<AttachStream> stream;
+  std::atomic<steady_clock::rep> heard{steady_clock::now().time_since_epoch().count()};
+  std::atomic<bool> hearing = false;  // what was heard is dealt with, and nothing is read meanwhile
+  std::thread reader;
+  Mutex mutex;
+  ConditionVariable changed;
+  bool over GUARDED(mutex) = false;
 };
 
 Link::Link(Client& client, Loop& loop, Events events)
@@ -104,20 +67,22 @@ Link::Link(Client& client, Loop& loop, Events events)
 
 Link::~Link() {
   if (line_ == nullptr) return;
-  line_->Cancel();
+  line_->stream->Cancel();
   line_->reader.join();
 }
 
 void Link::Open(v1::AgentMessage first) {
   if (line_ != nullptr) line_->reader.join();
-  line_ = std::make_shared<Line>();
+  line_ = std::make_shared<Line>(client_.agents().Attach());
   line_->reader = std::thread([this, line = line_.get(), first = std::move(first)] {
-    const auto hear = [this, line](const v1::AgentOrder& order, const std::string& life) {
-      loop_.Post([this, line, order, life] {
-        if (line_.get() == line) events_.heard(order, life);
-      });
+    const auto hear = [this, line](AttachStream::Order order, const std::string& life) {
+      const bool slow = order->has_welcome();
+      auto heard = [this, line, order = std::move(order), life] {
+        if (line_.get() == line) events_.heard(*order, life);
+      };
+      slow ? loop_.Post(std::move(heard)) : loop_.Do(std::move(heard));
     };
-    const auto over = line->Live(client_, first, hear);
+    const auto over = line->Live(first, hear);
     loop_.Post([this, line, over] {
       if (line_.get() == line) events_.over(over);
     });
@@ -126,22 +91,17 @@ void Link::Open(v1::AgentMessage first) {
 }
 
 void Link::Send(v1::AgentMessage message) {
-  if (line_ == nullptr) return;
-  {
-    const Lock lock(line_->mutex);
-    line_->out.push_back(std::move(message));
-  }
-  line_->changed.NotifyAll();
+  if (line_ != nullptr) line_->stream->Send(std::move(message));
 }
 
 void Link::Cancel() {
-  if (line_ != nullptr) line_->Cancel();
+  if (line_ != nullptr) line_->stream->Cancel();
 }
 
 void Link::Watch() {
   silence_.SetIn(kLook, [this] {
     const steady_clock::time_point heard{steady_clock::duration(line_->heard.load())};
-    if (steady_clock::now() - heard > kSilence) line_->Cancel();
+    if (!line_->hearing && steady_clock::now() - heard > kSilence) line_->stream->Cancel();
     Watch();
   });
 }

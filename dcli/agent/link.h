@@ -10,7 +10,7 @@
 
 namespace dfsmr::cli {
 
-// The loop's thread; the calls are made by threads of its own.
+// Used in the loop. A thread of its own reads the stream, and does in the loop what is heard.
 class Link {
  public:
   struct Events {

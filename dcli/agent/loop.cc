@@ -12,7 +12,13 @@
 namespace dfsmr::cli {
 namespace {
 
-constexpr int kMostWait = 60'000;  // milliseconds
+constexpr std::chrono::milliseconds kMostWait{60'000};
+
+int MillisUntil(SteadyTime time) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(time - std::chrono::steady_clock::now());
+  return static_cast<int>(std::max<int64_t>(left.count(), 0));
+}
 
 }  // namespace
 
@@ -52,17 +58,49 @@ void Loop::Post(Action action) {
   {
     const Lock lock(mutex_);
     posted_.push_back(std::move(action));
-    if (posted_.size() > 1) return;  // the loop has been woken
+    if (taken_ || posted_.size() > 1) return;  // whoever has it looks; or it has been woken
   }
+  Wake();
+}
+
+void Loop::Do(Action action) {
+  {
+    const Lock lock(mutex_);
+    posted_.push_back(std::move(action));
+    if (taken_) return;
+    taken_ = true;
+  }
+  bool wakes = false;
+  do {
+    RunPosted();
+    if (rest_) rest_();
+    wakes = stopped_ || (!timers_.empty() && timers_.begin()->first.first < waits_until_);
+  } while (!Leave());
+  if (wakes) Wake();
+}
+
+void Loop::Wake() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = write(wake_.get(), &one, sizeof one);
 }
 
-int Loop::Patience() const {
-  if (timers_.empty()) return kMostWait;
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(timers_.begin()->first.first -
-                                                                 std::chrono::steady_clock::now());
-  return static_cast<int>(std::clamp<int64_t>(left.count(), 0, kMostWait));
+void Loop::Take() {
+  Lock lock(mutex_);
+  left_.Wait(lock, [this]() REQUIRES(mutex_) { return !taken_; });
+  taken_ = true;
+}
+
+bool Loop::Leave() {
+  const Lock lock(mutex_);
+  if (!posted_.empty() && !stopped_) return false;
+  taken_ = false;
+  left_.NotifyOne();
+  return true;
+}
+
+SteadyTime Loop::WaitsUntil() const {
+  const SteadyTime latest = std::chrono::steady_clock::now() + kMostWait;
+  return timers_.empty() ? latest : std::min(latest, timers_.begin()->first.first);
 }
 
 void Loop::RunTimers() {
@@ -83,26 +121,37 @@ void Loop::RunPosted() {
   for (const Action& action : posted) action();
 }
 
+// `before`: what is watched from there on was not meant by these events.
+void Loop::RunEvents(std::span<const epoll_event> events, uint64_t before) {
+  for (const epoll_event& event : events) {
+    if (stopped_) return;
+    const int fd = event.data.fd;
+    if (fd == wake_.get()) {
+      uint64_t wakes = 0;
+      [[maybe_unused]] const ssize_t taken = read(fd, &wakes, sizeof wakes);
+      continue;
+    }
+    const auto found = watched_.find(fd);
+    if (found == watched_.end() || found->second->serial >= before) continue;
+    const std::shared_ptr<Watched> watched = found->second;  // it may be unwatched meanwhile
+    watched->ready();
+  }
+}
+
 void Loop::Run() {
   std::array<epoll_event, 64> events{};
   while (!stopped_) {
     if (rest_) rest_();
-    const int count = epoll_wait(epoll_.get(), events.data(), events.size(), Patience());
-    const uint64_t before = next_;  // what is watched from here on was not meant by these events
-    for (int i = 0; i < count && !stopped_; ++i) {
-      const int fd = events[static_cast<size_t>(i)].data.fd;
-      if (fd == wake_.get()) {
-        uint64_t posts = 0;
-        [[maybe_unused]] const ssize_t taken = read(fd, &posts, sizeof posts);
-        RunPosted();
-        continue;
-      }
-      const auto found = watched_.find(fd);
-      if (found == watched_.end() || found->second->serial >= before) continue;
-      const std::shared_ptr<Watched> watched = found->second;  // it may be unwatched meanwhile
-      watched->ready();
-    }
+    const SteadyTime until = WaitsUntil();
+    waits_until_ = until;
+    const uint64_t before = next_;
+    const bool left = Leave();
+    const int wait = left ? MillisUntil(until) : 0;
+    const int count = epoll_wait(epoll_.get(), events.data(), events.size(), wait);
+    if (left) Take();
+    RunEvents({events.data(), static_cast<size_t>(std::max(count, 0))}, before);
     RunTimers();
+    if (!stopped_) RunPosted();
   }
 }
 

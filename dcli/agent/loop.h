@@ -1,12 +1,16 @@
 // The agent's loop: one thread that waits for descriptors, times and what other threads post, and
-// does one thing after the other.
+// does one thing after the other. Another thread may do its own thing in the loop's place while the
+// loop waits: then nobody has to be woken.
 #pragma once
+
+#include <sys/epoll.h>
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -17,7 +21,7 @@ namespace dfsmr::cli {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
-// Post: any thread. All else: the thread that runs it.
+// Post, Do: any thread. All else: what the loop does, by whichever thread.
 class Loop {
  public:
   using Action = std::function<void()>;
@@ -35,7 +39,11 @@ class Loop {
   TimerId After(std::chrono::milliseconds wait, Action action);
   void Drop(const TimerId& timer);
 
+  // Done by the loop's thread, unless another one is doing something and goes on with this.
   void Post(Action action);
+  // The same, but done at once, before it returns, where the loop waits. REQUIRES: the caller holds
+  // no lock that an action takes, and may wait for whatever else is posted.
+  void Do(Action action);
   // Called after each round of events, before the loop waits again.
   void OnRest(Action action) { rest_ = std::move(action); }
 
@@ -47,18 +55,26 @@ class Loop {
     uint64_t serial;
     Action ready;
   };
+  void RunEvents(std::span<const epoll_event> events, uint64_t before);
   void RunTimers();
   void RunPosted();
-  int Patience() const;
+  // The loop is one thread's at a time: of the one that has taken it.
+  void Take();
+  bool Leave();  // false: something is posted, and it is not left
+  void Wake();
+  SteadyTime WaitsUntil() const;
 
   Descriptor epoll_;
   Descriptor wake_;
   bool stopped_ = false;
+  SteadyTime waits_until_{};  // at the latest, when its thread last began to wait
   uint64_t next_ = 1;
   std::unordered_map<int, std::shared_ptr<Watched>> watched_;
   std::map<TimerId, Action> timers_;
   Action rest_;
   Mutex mutex_;
+  ConditionVariable left_;
+  bool taken_ GUARDED(mutex_) = true;
   std::vector<Action> posted_ GUARDED(mutex_);
 };
 

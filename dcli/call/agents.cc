@@ -1,7 +1,5 @@
 #include "dcli/call/agents.h"
 
-#include <atomic>
-
 #include "dcli/call/calling.h"
 
 namespace dfsmr::cli {
@@ -48,11 +46,6 @@ class AgentCalls::Stream : public TwoWay<Out, In> {
   bool Read(In* message) override { return stream_->Read(message); }
   void WritesDone() override { stream_->WritesDone(); }
   void Cancel() override { context_.TryCancel(); }
-  std::string Said(const std::string& key) const override {
-    const auto& said = context_.GetServerInitialMetadata();
-    const auto found = said.find(key);
-    return found == said.end() ? "" : std::string(found->second.data(), found->second.size());
-  }
   Result<Ok> Finish() override {
     finished_ = true;
     const grpc::Status status = stream_->Finish();
@@ -69,11 +62,6 @@ class AgentCalls::Stream : public TwoWay<Out, In> {
   std::unique_ptr<Calls> stream_;
   bool finished_ = false;
 };
-
-std::unique_ptr<AttachStream> AgentCalls::Attach() {
-  return std::make_unique<Stream<v1::AgentMessage, v1::AgentOrder>>(
-      client_, [](AgentStub& stub, grpc::ClientContext* context) { return stub.Attach(context); });
-}
 
 std::unique_ptr<AppendStream> AgentCalls::AppendLogs() {
   return std::make_unique<Stream<v1::AppendLogsRequest, v1::AppendLogsResponse>>(

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "dcli/call/attach.h"
 #include "dcli/call/client.h"
 #include "dfsmr/v1/agent.pb.h"
 
@@ -18,12 +19,9 @@ class TwoWay {
   virtual bool Read(In* message) = 0;          // false: the stream is over
   virtual void WritesDone() = 0;
   virtual void Cancel() = 0;
-  // What the server said when it began to answer; "" without such a key. After the first Read.
-  virtual std::string Said(const std::string& key) const = 0;
   // Why it is over. After Read has returned false, and no Write is under way.
   virtual Result<Ok> Finish() = 0;
 };
-using AttachStream = TwoWay<v1::AgentMessage, v1::AgentOrder>;
 using AppendStream = TwoWay<v1::AppendLogsRequest, v1::AppendLogsResponse>;
 
 // Valid as long as their client.
@@ -43,6 +41,7 @@ class AgentCalls {
  private:
   template <typename Out, typename In>
   class Stream;
+  class Attachment;
   Client& client_;
 };
 

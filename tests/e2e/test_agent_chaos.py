@@ -103,9 +103,9 @@ def test_agents_and_the_server_are_killed_again_and_again(crew):
         crew.start(name)
     started = []
     for round in range(ROUNDS):
+        before = len(crew.begun("work"))
         for _ in range(12):
             started.append(space.start("job", id=f"r{round}-{len(started)}"))
-        before = len(crew.begun("work"))
         eventually(lambda: len(crew.begun("work")) > before, 60)
         time.sleep(dice.random() / 2)  # at any moment of an operation
         if dice.random() < 0.35:

@@ -42,6 +42,8 @@ function(embed target)
     math(EXPR number "${number} + 1")
   endforeach()
   configure_file(${CMAKE_SOURCE_DIR}/dsrv/http/embedded.cc.in ${out}/embedded.cc @ONLY)
-  set_source_files_properties(${out}/embedded.cc PROPERTIES OBJECT_DEPENDS "${all}")
+  # By itself: in a unit it would not be compiled anew when what it embeds changes.
+  set_source_files_properties(${out}/embedded.cc PROPERTIES
+    OBJECT_DEPENDS "${all}" SKIP_UNITY_BUILD_INCLUSION ON)
   target_sources(${target} PRIVATE ${out}/embedded.cc)
 endfunction()

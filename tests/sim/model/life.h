@@ -122,7 +122,6 @@ struct Life {
   std::map<std::string, uint32_t> tries;       // by home, that failed
   std::set<uint64_t> polled;                   // visits that a poll has begun
   std::map<uint64_t, Timestamp> not_before;    // visits that are tries: handed out no earlier
-  std::set<std::string> ending;                // sections of which a step has failed for good
   std::map<std::string, std::string> patched;  // by home: the params of the patch
 
   bool adopt = false;  // its row says more than the model was told

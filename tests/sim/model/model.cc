@@ -239,6 +239,7 @@ void Model::StartDue(Life& life) {
 void Model::Report(const std::string& id, const ReportArgs& args, const Result<Answer>& answer) {
   Life* life = Find(id, "Report", ReasonOf(answer));
   const auto plan = lives_.find(id);
+  if (answer && !answer->repeated) kept_starts_.erase({id, args.claim.visit});  // void by force
   if (answer && !answer->repeated && args.transition == "patch" && plan != lives_.end()) {
     Patched(plan->second, answer->prev_node, args.params);
   }
@@ -364,7 +365,6 @@ void Model::Pause(const std::string& id, const Result<Ok>& answer) {
 
 void Model::Resume(const std::string& id, const std::string& node, bool force,
                    const Result<Ok>& answer) {
-  if (force && answer) std::erase_if(kept_starts_, [&](auto& of) { return of.first.first == id; });
   if (const auto known = lives_.find(id); answer && known != lives_.end()) {
     if (known->second.opaque) known->second.cancel_requested = false;
     resumed_ |= known->second.opaque;

@@ -167,6 +167,7 @@ class Model {
   // Plans.
   const PlanGraph* GraphOf(Life& life);
   bool LimitsCancel() const;
+  void CheckLists(const PlanGraph& graph);
   void FollowPlan(Life& life, const Event& event);
   bool Planned(const Life& life);
   void Tried(Life& life, const Event& event);
@@ -199,7 +200,6 @@ class Model {
   bool MayHandOut(const Life& life, const Stand& stand) const;
   int64_t PriorityOf(const Life& life, const Stand& stand) const;
   void HandOut(const Task& task, const Wish& wish, uint64_t stream);
-  void CheckTurns(const Wish& wish, const std::vector<Task>& tasks);
   void CheckOrder(const Task& task, const Life& life, const Stand& stand, const Wish& wish);
   void CheckDeadline(const Task& task, const Life& life, const Stand& stand);
   bool HasWork(const Wish& wish, std::string* which) const;

@@ -1,6 +1,7 @@
 // Plans: the model does not walk them (tests/sim/plan_audit.h does), but keeps what was promised of
 // them. A cancel ends in CANCELLED, what is paused gets no task, a step errs as often as its retry
-// says before it is held, a patch reaches each task to come, and a child's id is nobody else's.
+// says before it is held, a patch reaches each task to come, outputs come in the order of their
+// list, and a child's id is nobody else's.
 #include <algorithm>
 
 #include "fsm/base/json.h"
@@ -26,6 +27,12 @@ std::string StepOf(const std::string& node) {
   return step;
 }
 
+// The last number in a step's path: 12 of nodes.12 and of nodes.12.vm.
+uint64_t NumberIn(const std::string& path, size_t part) {
+  const size_t at = path.find_first_of("0123456789", part);
+  return at == std::string::npos ? 0 : std::strtoull(path.c_str() + at, nullptr, 10);
+}
+
 const StepAction* ActionOf(const PlanGraph& graph, const std::string& step) {
   for (const Step& one : graph.steps) {
     if (one.path == step) return &graph.actions[one.action];
@@ -37,8 +44,28 @@ const StepAction* ActionOf(const PlanGraph& graph, const std::string& step) {
 
 // The graph that the instance has in the store.
 const PlanGraph* Model::GraphOf(Life& life) {
-  if (!life.graph && graphs_) life.graph = graphs_(life.id);
+  if (!life.graph && graphs_) {
+    life.graph = graphs_(life.id);
+    if (life.graph) CheckLists(*life.graph);
+  }
   return life.graph.get();
+}
+
+// `${node.output}` of a for_each is the list in order.
+void Model::CheckLists(const PlanGraph& graph) {
+  for (const Group& group : graph.groups) {
+    std::string last;
+    for (const Group::Member& member : group.members) {
+      if (!group.list || member.group) continue;
+      const std::string& path = graph.steps[member.index].path;
+      const auto differs = std::ranges::mismatch(last, path).in2 - path.begin();
+      size_t part = static_cast<size_t>(differs);
+      while (part > 0 && std::isdigit(path[part - 1])) --part;
+      Expect(last.empty() || NumberIn(last, part) < NumberIn(path, part),
+             "the outputs of a for_each have " + path + " after " + last);
+      last = path;
+    }
+  }
 }
 
 // It is planned anew in this turn, so that the store's graph is not that of all of its records.
@@ -73,9 +100,10 @@ void Model::Tried(Life& life, const Event& event) {
   if (event.transition != "error" || !reported || polled) return;
   const uint32_t tries = ++life.tries[home];
   const bool child = life.id.find('/') != std::string::npos;  // its parent may have cancelled it
-  const bool member = event.about && !event.about->group.empty();  // or an order has
+  const bool member = event.about && !event.about->group.empty();  // an order may have cancelled it
   const bool cancelled = life.cancel_requested || cancelled_now_.contains(life.id);
-  if (cancelled || life.unheard || Planned(life) || child || member || LimitsCancel()) return;
+  if (cancelled || life.unheard || Planned(life) || child || member) return;
+  if (LimitsCancel()) return;
   const PlanGraph* graph = GraphOf(life);
   const StepAction* action = graph ? ActionOf(*graph, StepOf(home)) : nullptr;
   if (!action) return;
@@ -83,8 +111,6 @@ void Model::Tried(Life& life, const Event& event) {
   const RetryPolicy& retry = action->retry;
   const bool again = MachineRules::Meant(retry, event.error_kind);
   const bool fatal = event.note.find("for good") != std::string::npos;
-  const auto within = [&](const std::string& section) { return home.starts_with(section + "."); };
-  const bool ends = std::ranges::any_of(life.ending, within);
   if (!held) {
     const size_t said = event.note.find("again in ");
     Duration wait = MachineRules::SpanOf(retry.delay, tries).first;
@@ -92,7 +118,7 @@ void Model::Tried(Life& life, const Event& event) {
     reached_ = std::max(reached_, event.time);
     life.not_before[event.visit] = After(event.time, wait);
   }
-  Expect(held == (tries >= retry.limit || !again || fatal || ends),
+  Expect(held == (tries >= retry.limit || !again || fatal),
          home + " of " + life.id + (held ? " is held" : " is tried again") + " after " +
              std::to_string(tries) + " tries of " + std::to_string(action->retry.limit));
 }
@@ -110,11 +136,6 @@ void Model::FollowPlan(Life& life, const Event& event) {
       life.tries.clear();
       life.patched.clear();
       life.polled.clear();
-      life.ending.clear();
-      break;
-    case ChangeKind::kSkipped:  // "section NAME ends: …"
-      if (event.transition != "end") break;
-      life.ending.insert(event.note.substr(8, event.note.find(" ends: ") - 8));
       break;
     case ChangeKind::kClaimed: {
       NoteAttempt(life.machine, {{}, event.time, true, true});
@@ -144,7 +165,6 @@ void Model::FollowPlan(Life& life, const Event& event) {
       break;
     case ChangeKind::kTransitioned:
       if (event.transition == "planned") life.graph.reset();
-      life.ending.erase(event.node);  // it begins anew
       if (event.visit != 0 || event.left_visit != 0) Tried(life, event);
       CheckClash(life, event.note);
       break;

@@ -45,11 +45,11 @@ void Delivery::Deliver(Carrier::Portion portion, Carrier::Told told) const {
   }
   if (route->kind == Route::Kind::kNobody) return told({});
   HaveDelivered(front_, route->peer, ToBytes(portion),
-          [told = std::move(told)](const std::optional<std::string>& reply) {
-            peer::Applied applied;
-            const bool known = reply && applied.ParseFromString(*reply);
-            told(known ? std::optional(applied.up_to()) : std::nullopt);
-          });
+                [told = std::move(told)](const std::optional<std::string>& reply) {
+                  peer::Applied applied;
+                  const bool known = reply && applied.ParseFromString(*reply);
+                  told(known ? std::optional(applied.up_to()) : std::nullopt);
+                });
 }
 
 void Delivery::Take(const std::string& bytes,

@@ -21,6 +21,12 @@ struct Apart : Parted {
     REQUIRE_MESSAGE(started, (started ? "" : started.error().message));
     Carry();
   }
+  // Starts one that lives elsewhere; home has heard of it, and has not been heard.
+  World& Ask(const std::string& id) {
+    REQUIRE(Of(id).TryStart({.machine = "m", .id = id}));
+    for (const Letter& letter : Offered(PlaceOf(id), 0)) Confirm(letter, Deliver(letter));
+    return Of(id);
+  }
   void End(const std::string& id) {
     REQUIRE(Of(id).Move(id, "ok"));
     Carry();
@@ -180,9 +186,7 @@ TEST_CASE("one that is paused gives its place back, and has to wait for another"
 
 TEST_CASE("an answer to what one asked before it was paused lets nobody in") {
   Apart apart("{key: k, max: 1}");
-  World& there = apart.Of(apart.two);
-  REQUIRE(there.TryStart({.machine = "m", .id = apart.two}));
-  for (const auto& letter : apart.Offered(2, 0)) apart.Confirm(letter, apart.Deliver(letter));
+  World& there = apart.Ask(apart.two);
   const auto answers = apart.Offered(0, 2);
   REQUIRE(answers.size() == 1);
   REQUIRE(Pause(there, apart.two));
@@ -195,9 +199,7 @@ TEST_CASE("an answer to what one asked before it was paused lets nobody in") {
 
 TEST_CASE("one that is cancelled while it is let in holds nothing") {
   Apart apart("{key: k, max: 1}");
-  World& there = apart.Of(apart.two);
-  REQUIRE(there.TryStart({.machine = "m", .id = apart.two}));
-  for (const auto& letter : apart.Offered(2, 0)) apart.Confirm(letter, apart.Deliver(letter));
+  World& there = apart.Ask(apart.two);
   REQUIRE(Cancel(there, apart.two));
   apart.Carry();
   CHECK(apart.State(apart.two) == "STOPPED CANCELLED");

@@ -12,6 +12,7 @@
 #include "dsrv/engine/messages.h"
 #include "storage/memory_store.h"
 #include "storage/rows/message.h"
+#include "tests/dsrv/loop/outside.h"
 
 namespace dfsmr {
 namespace {
@@ -24,18 +25,7 @@ struct Half {
     auto opened = Engine::Open(store, {.partition = partition, .partitions = 2}, Timestamp());
     REQUIRE(opened);
     engine = *std::move(opened);
-    loop = std::make_unique<Loop>(
-        *engine, store, mailbox,
-        Loop::Outside{.clock =
-                          [] {
-                            return std::chrono::time_point_cast<Duration>(
-                                std::chrono::system_clock::now());
-                          },
-                      .entropy = [] { return uint64_t{1}; },
-                      .room = nullptr,
-                      .publish = [](auto) {},
-                      .trimmed = [](uint64_t) {},
-                      .fail = [](const Error& error) { FAIL(error.message); }});
+    loop = std::make_unique<Loop>(*engine, store, mailbox, QuietOutside());
   }
   ~Half() { loop->Stop(); }
 
@@ -45,7 +35,8 @@ struct Half {
     loop->Post({.run =
                     [&](Engine& in) {
                       for (int i = 0; i < count; ++i) {
-                        in.messages().Send(static_cast<PartitionId>(1 - partition), {rows::Message::Ended{"ns", "a", "b"}});
+                        in.messages().Send(static_cast<PartitionId>(1 - partition),
+                                           {rows::Message::Ended{"ns", "a", "b"}});
                       }
                       in.AfterCommit([&] { durable.set_value(); });
                     },

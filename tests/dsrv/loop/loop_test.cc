@@ -12,6 +12,7 @@
 #include "fsm/base/limits.h"
 #include "fsm/base/mutex.h"
 #include "storage/memory_store.h"
+#include "tests/dsrv/loop/outside.h"
 
 namespace dfsmr {
 namespace {
@@ -54,18 +55,7 @@ struct Rig {
     auto opened = Engine::Open(store, {}, Timestamp());
     REQUIRE(opened);
     engine = *std::move(opened);
-    loop = std::make_unique<Loop>(
-        *engine, store, mailbox,
-        Loop::Outside{.clock =
-                          [] {
-                            return std::chrono::time_point_cast<Duration>(
-                                std::chrono::system_clock::now());
-                          },
-                      .entropy = [] { return uint64_t{1}; },
-                      .room = nullptr,
-                      .publish = [](auto) {},
-                      .trimmed = [](uint64_t) {},
-                      .fail = [](const Error& error) { FAIL(error.message); }});
+    loop = std::make_unique<Loop>(*engine, store, mailbox, QuietOutside());
   }
 
   ~Rig() {

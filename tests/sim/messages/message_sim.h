@@ -43,8 +43,9 @@ class MessageSim {
     uint64_t finished_at = 0;
     bool goes_on = false;  // resumed after it had stopped  // 0: it has not
     bool exists = false;
-    bool Live() const { return exists && (finished_at == 0 || goes_on); }
     InstanceResult result = InstanceResult::kPending;
+
+    bool Live() const { return exists && (finished_at == 0 || goes_on); }
   };
   struct Report {
     std::string instance;

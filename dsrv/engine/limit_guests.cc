@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/limit_keys.h"
 #include "storage/place.h"
 #include "storage/rows/guest.h"
 
@@ -9,12 +10,6 @@ namespace dfsmr {
 namespace {
 
 using StakeKind = rows::Message::Stake::Kind;
-
-std::vector<LimitKey> StakeKeys(const LimitAsks& asks) {
-  std::vector<LimitKey> keys;
-  for (const LimitAsk& ask : asks) keys.push_back({ask.key, ask.numbers});
-  return keys;
-}
 
 bool StakeNames(const LimitAsks& asks, const std::string& key) {
   return std::ranges::find(asks, key, &LimitAsk::key) != asks.end();
@@ -130,20 +125,20 @@ void LimitGuests::LeaveLine(Guest& guest) {
 void LimitGuests::Stand(Guest& guest) {
   const Stake& stake = guest.stake;
   guest.line.clear();
-  for (const LimitKey& key : StakeKeys(stake.asks)) {
+  for (const LimitKey& key : KeysAsked(stake.asks)) {
     numbers_.Stands(stake.ns, key);
     counts_.Follow(stake.ns, key.key);
     if (!table_.Holds(stake.ns, key.key, stake.instance)) guest.line.push_back(key);
   }
   // With all of them in its instance's hand it stands for them as any: it is its turn at once.
-  if (guest.line.empty()) guest.line = StakeKeys(stake.asks);
+  if (guest.line.empty()) guest.line = KeysAsked(stake.asks);
   table_.Stand(stake.ns, guest.line, TurnOf(stake), stake.instance, stake.since,
                stake.kind == StakeKind::kWaits ? LimitTable::Standing::kWaits
                                           : LimitTable::Standing::kPaused);
 }
 
 void LimitGuests::Hold(const Stake& stake, bool anew) {
-  for (const LimitKey& key : StakeKeys(stake.asks)) {
+  for (const LimitKey& key : KeysAsked(stake.asks)) {
     const bool fresh = !table_.Holds(stake.ns, key.key, stake.instance);
     numbers_.Stands(stake.ns, key);
     table_.Take(stake.ns, key.key, stake.instance, {stake.visit, stake.since, stake.forced});

@@ -2,6 +2,7 @@
 // its instances hold and wait for, and goes by its answers.
 #include <algorithm>
 
+#include "dsrv/engine/limit_keys.h"
 #include "dsrv/engine/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/limits.h"
@@ -46,7 +47,7 @@ LimitAnswer Limits::AskHome(const Instance& instance) {
   const LimitRequest asker = AskerOf(resident);
   LimitAnswer answer;
   answer.order = asker.turn.order;
-  for (const LimitAsk& ask : *asks) answer.keys.push_back({ask.key, ask.numbers});
+  answer.keys = KeysAsked(*asks);
   if (told_) {
     answer.kind = told_->kind;
     answer.key = told_->key;
@@ -69,7 +70,7 @@ std::optional<std::vector<LimitKey>> Limits::AdmitElsewhere(Resident& resident,
   verdict.answer.order = AskerOf(resident).turn.order;
   if (asks) {
     verdict.answer.kind = LimitAnswer::Kind::kWaits;
-    for (const LimitAsk& ask : *asks) verdict.answer.keys.push_back({ask.key, ask.numbers});
+    verdict.answer.keys = KeysAsked(*asks);
     envoy_.Say(resident.instance.ns, resident.instance.id, token.visit, *std::move(asks));
   } else {
     verdict.answer.kind = LimitAnswer::Kind::kFails;

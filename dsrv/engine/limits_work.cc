@@ -2,6 +2,7 @@
 // turn it is come in.
 #include <algorithm>
 
+#include "dsrv/engine/limit_keys.h"
 #include "dsrv/engine/limits.h"
 #include "fsm/rules/limits.h"
 
@@ -184,7 +185,7 @@ bool Limits::HoldUnasked() {
   LimitAnswer answer;
   if (envoy_.Speaks()) {
     answer.order = request.turn.order;
-    for (const LimitAsk& ask : *asks) answer.keys.push_back({ask.key, ask.numbers});
+    answer.keys = KeysAsked(*asks);
   } else {
     answer = judge_.Judge(request, *asks).answer;
   }

@@ -10,6 +10,7 @@
 #include "dsrv/loop/loop.h"
 #include "fsm/yaml/definitions.h"
 #include "storage/memory_store.h"
+#include "tests/dsrv/loop/outside.h"
 
 namespace dfsmr {
 namespace {
@@ -62,19 +63,9 @@ struct Rig {
     auto opened = Engine::Open(store, std::move(options), begin);
     REQUIRE(opened);
     engine = *std::move(opened);
-    loop = std::make_unique<Loop>(
-        *engine, store, mailbox,
-        Loop::Outside{.clock =
-                          [] {
-                            return std::chrono::time_point_cast<Duration>(
-                                std::chrono::system_clock::now());
-                          },
-                      .virtual_clock = true,
-                      .entropy = [] { return uint64_t{1}; },
-                      .room = nullptr,
-                      .publish = [](auto) {},
-                      .trimmed = [](uint64_t) {},
-                      .fail = [](const Error& error) { FAIL(error.message); }});
+    Loop::Outside outside = QuietOutside();
+    outside.virtual_clock = true;
+    loop = std::make_unique<Loop>(*engine, store, mailbox, std::move(outside));
     Do([](Engine& in) {
       std::vector<DefineProblem> problems;
       REQUIRE(DefineAtOnce(in, "ns", {Machines(kMachine), {}}, false, &problems));

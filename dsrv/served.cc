@@ -6,6 +6,7 @@
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/own_names.h"
 #include "dsrv/calls/secrets.h"
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/messages.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/wire/bulks.h"

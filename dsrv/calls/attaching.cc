@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dsrv/engine/survey.h"
+#include "dsrv/engine/workers.h"
 #include "dsrv/wire/agents.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"

@@ -8,6 +8,7 @@
 
 #include "dsrv/calls/method.h"
 #include "dsrv/engine/backfills.h"
+#include "dsrv/engine/schedules.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/groups.h"
 #include "dsrv/wire/schedules.h"

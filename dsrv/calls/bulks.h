@@ -7,6 +7,7 @@
 
 #include "dfsmr/v1/view.pb.h"
 #include "dsrv/calls/call.h"
+#include "dsrv/engine/bulks.h"
 #include "dsrv/wire/bulks.h"
 
 namespace dfsmr {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "dsrv/engine/survey.h"
+
 namespace dfsmr {
 namespace {
 

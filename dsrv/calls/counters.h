@@ -5,7 +5,7 @@
 #include <string>
 
 #include "dfsmr/v1/view.pb.h"
-#include "dsrv/engine/survey.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/wire/requests.h"
 #include "fsm/filter/filter.h"
 

@@ -5,6 +5,7 @@
 
 #include "dsrv/calls/own_names.h"
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/trust.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/namespaces.h"
 #include "fsm/base/limits.h"

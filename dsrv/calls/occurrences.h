@@ -10,6 +10,7 @@
 
 #include "dfsmr/v1/schedule.pb.h"
 #include "dsrv/calls/call.h"
+#include "dsrv/engine/triggers.h"
 #include "dsrv/wire/schedules.h"
 #include "dsrv/wire/triggers.h"
 

@@ -15,6 +15,8 @@
 #include "dsrv/engine/agents.h"
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/survey.h"
+#include "dsrv/engine/troubles.h"
+#include "dsrv/engine/workers.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/limits.h"
 #include "dsrv/wire/replies.h"

@@ -6,6 +6,7 @@
 
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/packages.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/packages.h"
 #include "dsrv/wire/replies.h"

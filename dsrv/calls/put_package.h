@@ -16,7 +16,6 @@
 #include "dsrv/calls/counted.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/signatures.h"
-#include "dsrv/engine/packages.h"
 #include "dsrv/runtime/pool.h"
 #include "fsm/base/mutex.h"
 

@@ -1,6 +1,7 @@
 #include "dsrv/calls/secrets.h"
 
 #include "dsrv/access/tls.h"
+#include "dsrv/engine/secrets.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"

@@ -8,7 +8,7 @@
 
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/calls/call.h"
-#include "dsrv/engine/secrets.h"
+#include "storage/rows/secret.h"
 
 namespace dfsmr {
 

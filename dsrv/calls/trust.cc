@@ -5,6 +5,8 @@
 
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/signatures.h"
+#include "dsrv/engine/package_version.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/packages.h"
 #include "dsrv/wire/replies.h"

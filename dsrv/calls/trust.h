@@ -8,7 +8,6 @@
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/packages.h"
-#include "dsrv/engine/packages.h"
 
 namespace dfsmr {
 

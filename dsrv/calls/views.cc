@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "dsrv/engine/histogram.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/instance_views.h"
 #include "dsrv/wire/pages.h"

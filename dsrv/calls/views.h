@@ -9,7 +9,9 @@
 #include "dfsmr/v1/view.pb.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/engine/histogram.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/survey.h"
+#include "dsrv/engine/workers.h"
 #include "dsrv/wire/one_step.h"
 
 namespace dfsmr {

@@ -1,6 +1,7 @@
 #include "dsrv/engine/adoption.h"
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/reader.h"
 
 namespace dfsmr {
 

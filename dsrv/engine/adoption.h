@@ -9,8 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/package_table.h"
-#include "dsrv/engine/reader.h"
+#include "dsrv/engine/registry.h"
 #include "storage/rows/machine.h"
 #include "storage/rows/space.h"
 #include "storage/rows/trust.h"

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/claims.h"
+#include "dsrv/engine/desk.h"
+#include "dsrv/engine/sessions.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/when/calendar.h"

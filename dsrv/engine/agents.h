@@ -11,11 +11,9 @@
 #include <vector>
 
 #include "dsrv/engine/agent_views.h"
-#include "dsrv/engine/claims.h"
-#include "dsrv/engine/desk.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/operations.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/sessions.h"
 
 namespace dfsmr {
 

@@ -2,6 +2,12 @@
 
 #include <variant>
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/deletions.h"
+#include "dsrv/engine/followers.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/messages.h"
+#include "dsrv/engine/residents.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/elsewhere.h"
 

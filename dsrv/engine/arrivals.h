@@ -1,12 +1,9 @@
 // What messages of other partitions mean: each goes to the part that it is for.
 #pragma once
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/deletions.h"
-#include "dsrv/engine/followers.h"
 #include "dsrv/engine/launcher.h"
-#include "dsrv/engine/limits.h"
-#include "dsrv/engine/messages.h"
+#include "dsrv/engine/names.h"
+#include "storage/rows/message.h"
 
 namespace dfsmr {
 

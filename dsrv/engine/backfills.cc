@@ -2,6 +2,11 @@
 
 #include <utility>
 
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/schedules.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 #include "storage/rows/occurrence.h"
 

@@ -8,7 +8,8 @@
 #include <string>
 
 #include "dsrv/engine/groups.h"
-#include "dsrv/engine/schedules.h"
+#include "dsrv/engine/names.h"
+#include "fsm/when/schedule.h"
 #include "storage/rows/backfill.h"
 
 namespace dfsmr {

@@ -4,6 +4,14 @@
 #include <string_view>
 #include <tuple>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/control.h"
+#include "dsrv/engine/measures.h"
+#include "dsrv/engine/reader.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr {

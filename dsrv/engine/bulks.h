@@ -12,11 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/control.h"
-#include "dsrv/engine/measures.h"
-#include "dsrv/engine/part.h"
-#include "dsrv/engine/reader.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
 #include "storage/rows/bulk.h"
 
 namespace dfsmr {

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/reader.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/plan/assemble.h"

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/package_version.h"
 #include "dsrv/engine/references.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 #include "fsm/plan/assemble.h"
 #include "fsm/plan/inherit.h"

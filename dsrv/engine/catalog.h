@@ -12,9 +12,8 @@
 
 #include "dsrv/engine/compile.h"
 #include "dsrv/engine/machine_state.h"
-#include "dsrv/engine/package_version.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/registry.h"
-#include "dsrv/engine/turn.h"
 #include "storage/rows/instance.h"
 
 namespace dfsmr {

@@ -5,6 +5,8 @@
 
 #include "dsrv/engine/groups.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/statistics.h"
 #include "storage/rows/plan.h"
 
 namespace dfsmr {

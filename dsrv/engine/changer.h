@@ -8,15 +8,11 @@
 #include <type_traits>
 #include <vector>
 
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/types.h"
 
 namespace dfsmr {
-
-class Groups;  // groups.h
-
-class Limits;  // limits.h
 
 // Who makes a change, and why: noted with its records. Empty: nobody says.
 struct ChangedBy {

@@ -2,6 +2,14 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/throttle.h"
+#include "dsrv/engine/timers.h"
+#include "dsrv/engine/turn.h"
+
 namespace dfsmr {
 namespace {
 

@@ -8,11 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dsrv/engine/changer.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/throttle.h"
-#include "dsrv/engine/timers.h"
+#include "dsrv/engine/types.h"
+#include "fsm/derived/latency.h"
 
 namespace dfsmr {
 

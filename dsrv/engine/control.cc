@@ -1,5 +1,13 @@
 #include "dsrv/engine/control.h"
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/operations.h"
+#include "dsrv/engine/reports.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/resumer.h"
+
 namespace dfsmr {
 
 template <typename Rule>

@@ -4,12 +4,10 @@
 #include <string>
 #include <string_view>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/limits.h"
-#include "dsrv/engine/namespaces.h"
-#include "dsrv/engine/operations.h"
-#include "dsrv/engine/reports.h"
-#include "dsrv/engine/resumer.h"
+#include "dsrv/engine/names.h"
+#include "fsm/base/result.h"
+#include "fsm/rules/instance.h"
+
 
 namespace dfsmr {
 

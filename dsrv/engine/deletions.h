@@ -13,19 +13,11 @@
 #include <string>
 #include <utility>
 
-#include "dsrv/engine/agents.h"
-#include "dsrv/engine/bulks.h"
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/documents.h"
-#include "dsrv/engine/groups.h"
-#include "dsrv/engine/measures.h"
-#include "dsrv/engine/messages.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/namespaces.h"
-#include "dsrv/engine/packages.h"
-#include "dsrv/engine/retention.h"
-#include "dsrv/engine/secrets.h"
-#include "dsrv/engine/upgrades.h"
-#include "dsrv/engine/workers.h"
+#include "dsrv/engine/types.h"
+#include "fsm/derived/agenda.h"
+#include "storage/rows/message.h"
 
 namespace dfsmr {
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/claims.h"
+#include "dsrv/engine/handouts.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 

@@ -12,12 +12,10 @@
 #include <variant>
 #include <vector>
 
-#include "dsrv/engine/claims.h"
-#include "dsrv/engine/handouts.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/refusals.h"
 #include "dsrv/engine/sessions.h"
-#include "dsrv/engine/turn.h"
 
 namespace dfsmr {
 

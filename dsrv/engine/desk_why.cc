@@ -4,6 +4,8 @@
 #include <span>
 
 #include "dsrv/engine/desk.h"
+#include "dsrv/engine/handouts.h"
+#include "dsrv/engine/workers.h"
 #include "fsm/base/limits.h"
 #include "fsm/rules/dry_run.h"
 

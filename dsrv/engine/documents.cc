@@ -1,5 +1,8 @@
 #include "dsrv/engine/documents.h"
 
+#include "dsrv/engine/package_table.h"
+#include "dsrv/engine/package_version.h"
+#include "dsrv/engine/turn.h"
 #include "dsrv/engine/types.h"
 #include "fsm/base/names.h"
 

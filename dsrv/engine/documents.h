@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/package_table.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/registry.h"
+#include "dsrv/engine/types.h"
 #include "fsm/when/document.h"
 #include "storage/rows/document.h"
 

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/handouts.h"
+#include "dsrv/engine/reports.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr {

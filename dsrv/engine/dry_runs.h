@@ -7,10 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/handouts.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/reports.h"
 #include "fsm/rules/dry_run.h"
 
 namespace dfsmr {

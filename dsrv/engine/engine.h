@@ -25,6 +25,7 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/reader.h"
 #include "dsrv/engine/types.h"
 #include "storage/rows/clock.h"
@@ -33,34 +34,6 @@
 #include "storage/rows/resting.h"
 
 namespace dfsmr {
-
-// compile.h
-struct Adoption;      // adoption.h
-struct Compiled;
-struct DefinitionSet;
-struct DefineProblem;
-struct Sources;
-class Documents;      // documents.h
-class Packages;       // packages.h
-class Backfills;      // backfills.h
-class Launcher;       // launcher.h
-class Occurrences;    // occurrences.h
-class Schedules;      // schedules.h
-class Groups;         // groups.h
-class Triggers;       // triggers.h
-class Limits;         // limits.h
-class Spaces;         // namespaces.h
-class Deletions;      // deletions.h
-class Secrets;        // secrets.h
-class Messages;       // messages.h
-class Imports;        // imports.h
-struct SpaceView;     // namespaces.h
-class Agents;         // agents.h
-class Survey;         // survey.h
-struct Measured;      // measured.h
-class Bulks;          // bulks.h
-class Traces;         // traces.h
-struct VersionState;  // machine_state.h
 
 class Engine {
  public:

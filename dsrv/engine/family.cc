@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
+
 namespace dfsmr {
 namespace {
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "dsrv/engine/changer.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 
 namespace dfsmr {

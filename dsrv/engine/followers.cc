@@ -1,5 +1,9 @@
 #include "dsrv/engine/followers.h"
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/messages.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/rules/elsewhere.h"
 
 namespace dfsmr {

@@ -10,9 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/messages.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
+#include "dsrv/engine/types.h"
+#include "fsm/rules/tokens.h"
+#include "storage/rows/message.h"
 
 namespace dfsmr {
 

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 #include "dsrv/engine/groups.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/resumer.h"
+#include "dsrv/engine/turn.h"
 #include "storage/rows/instance.h"
 
 namespace dfsmr {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr {

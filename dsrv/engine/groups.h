@@ -17,11 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/limits.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/resumer.h"
+#include "dsrv/engine/types.h"
 #include "storage/rows/group.h"
 
 namespace dfsmr {

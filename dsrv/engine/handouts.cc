@@ -3,6 +3,18 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/measures.h"
+#include "dsrv/engine/package_table.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/throttle.h"
+#include "dsrv/engine/timers.h"
+#include "dsrv/engine/turn.h"
+#include "dsrv/engine/unclaimed.h"
+#include "dsrv/engine/upgrades.h"
+#include "dsrv/engine/values.h"
 #include "dsrv/trace/span.h"
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"

@@ -8,16 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/limits.h"
-#include "dsrv/engine/measures.h"
+#include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/package_version.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/throttle.h"
-#include "dsrv/engine/timers.h"
-#include "dsrv/engine/unclaimed.h"
-#include "dsrv/engine/upgrades.h"
-#include "dsrv/engine/values.h"
+#include "dsrv/engine/types.h"
+#include "fsm/derived/agenda.h"
 
 namespace dfsmr {
 

@@ -1,5 +1,9 @@
 // Where work runs: decides which workers may take what has become ready, before it is queued.
 #include "dsrv/engine/handouts.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
+#include "dsrv/engine/values.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/inherit.h"
+#include "dsrv/engine/starter.h"
+#include "dsrv/engine/values.h"
 #include "fsm/base/json.h"
 
 namespace dfsmr {

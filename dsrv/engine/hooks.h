@@ -3,10 +3,9 @@
 
 #include <deque>
 
-#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/starter.h"
-#include "dsrv/engine/values.h"
+#include "dsrv/engine/types.h"
 
 namespace dfsmr {
 

@@ -2,7 +2,15 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/groups.h"
 #include "dsrv/engine/owners.h"
+#include "dsrv/engine/package_version.h"
+#include "dsrv/engine/packages.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/schedules.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/trust.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
 #include "fsm/when/check.h"

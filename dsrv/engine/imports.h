@@ -16,21 +16,13 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/compile.h"
-#include "dsrv/engine/documents.h"
-#include "dsrv/engine/groups.h"
-#include "dsrv/engine/limits.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/namespaces.h"
-#include "dsrv/engine/packages.h"
-#include "dsrv/engine/part.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/schedules.h"
-#include "dsrv/engine/statistics.h"
-#include "dsrv/engine/triggers.h"
-#include "dsrv/engine/trust.h"
 #include "storage/rows/carried.h"
 #include "storage/rows/group.h"
+#include "storage/rows/package.h"
+#include "storage/rows/trust.h"
 
 namespace dfsmr {
 

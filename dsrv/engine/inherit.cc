@@ -1,5 +1,7 @@
 #include "dsrv/engine/inherit.h"
 
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/residents.h"
 #include "dsrv/trace/span.h"
 
 namespace dfsmr {

@@ -1,7 +1,7 @@
 // The trace of what an instance starts.
 #pragma once
 
-#include "dsrv/engine/residents.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/types.h"
 
 namespace dfsmr {

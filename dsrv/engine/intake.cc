@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/items.h"
+#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/values.h"
 #include "fsm/base/duration.h"
 #include "fsm/base/json.h"

@@ -3,17 +3,22 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
-#include "dsrv/engine/items.h"
-#include "dsrv/engine/launcher.h"
-#include "dsrv/engine/occurrences.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/trigger_state.h"
 #include "dsrv/engine/turn.h"
+#include "dsrv/engine/types.h"
+#include "fsm/base/result.h"
+#include "fsm/when/occurrence.h"
+#include "fsm/when/trigger.h"
+#include "storage/rows/trigger.h"
+
 
 namespace dfsmr {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/residents.h"
 #include "dsrv/engine/values.h"
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"

@@ -7,8 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/names.h"
 #include "fsm/base/template.h"
 #include "fsm/when/trigger.h"
 #include "storage/rows/trigger.h"

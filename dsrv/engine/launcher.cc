@@ -2,7 +2,12 @@
 
 #include <utility>
 
+#include "dsrv/engine/changer.h"
 #include "dsrv/engine/kept_starts.h"
+#include "dsrv/engine/messages.h"
+#include "dsrv/engine/reports.h"
+#include "dsrv/engine/starter.h"
+#include "dsrv/engine/turn.h"
 #include "dsrv/engine/values.h"
 #include "fsm/base/duration.h"
 #include "fsm/base/json.h"

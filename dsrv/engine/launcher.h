@@ -9,18 +9,17 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/documents.h"
-#include "dsrv/engine/messages.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/reports.h"
-#include "dsrv/engine/starter.h"
+#include "dsrv/engine/types.h"
 #include "fsm/base/template.h"
 #include "fsm/base/trace.h"
 #include "fsm/when/document.h"
 #include "fsm/when/launch.h"
 #include "fsm/when/occurrence.h"
+#include "storage/rows/message.h"
 
 namespace dfsmr {
 

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/limit_numbers.h"
+#include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/values.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
 #include "fsm/base/template.h"

@@ -2,13 +2,17 @@
 // filled in, those that were given at the start, and the built-in ones that have a number.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 
-#include "dsrv/engine/catalog.h"
-#include "dsrv/engine/limit_numbers.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/values.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
+#include "fsm/base/result.h"
+#include "fsm/machine/limit.h"
+#include "fsm/rules/instance.h"
+#include "fsm/rules/tokens.h"
+
 
 namespace dfsmr {
 

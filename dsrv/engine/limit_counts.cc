@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/turn.h"
+
 namespace dfsmr {
 namespace {
 

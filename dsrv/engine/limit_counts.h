@@ -8,11 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/limit_holders.h"
-#include "dsrv/engine/limit_numbers.h"
-#include "dsrv/engine/part.h"
-#include "dsrv/engine/residents.h"
+#include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/names.h"
+#include "fsm/derived/agenda.h"
 
 namespace dfsmr {
 

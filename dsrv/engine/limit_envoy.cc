@@ -1,5 +1,6 @@
 #include "dsrv/engine/limit_envoy.h"
 
+#include "dsrv/engine/messages.h"
 #include "storage/place.h"
 #include "storage/rows/guest.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "dsrv/engine/messages.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/turn.h"
 #include "fsm/machine/limit.h"
 #include "storage/rows/message.h"

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "dsrv/engine/limit_counts.h"
 #include "dsrv/engine/limit_judge.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr {

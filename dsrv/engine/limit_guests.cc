@@ -2,7 +2,11 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/limit_counts.h"
 #include "dsrv/engine/limit_keys.h"
+#include "dsrv/engine/limit_numbers.h"
+#include "dsrv/engine/messages.h"
+#include "dsrv/engine/turn.h"
 #include "storage/place.h"
 #include "storage/rows/guest.h"
 

@@ -8,11 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/limit_counts.h"
 #include "dsrv/engine/limit_judge.h"
-#include "dsrv/engine/limit_numbers.h"
-#include "dsrv/engine/messages.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
 #include "fsm/derived/limit_table.h"
 #include "storage/rows/message.h"
 

@@ -14,9 +14,8 @@
 #include <string_view>
 #include <utility>
 
-#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/limit_numbers.h"
-#include "dsrv/engine/residents.h"
+#include "dsrv/engine/names.h"
 
 namespace dfsmr {
 

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "dsrv/engine/limit_counts.h"
+#include "dsrv/engine/limit_numbers.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/duration.h"
 #include "fsm/base/names.h"
 

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/limit_counts.h"
 #include "dsrv/engine/limit_gathering.h"
-#include "dsrv/engine/limit_numbers.h"
-#include "dsrv/engine/residents.h"
+#include "dsrv/engine/names.h"
 #include "fsm/derived/limit_table.h"
+#include "fsm/rules/instance.h"
+#include "fsm/rules/rules.h"
 
 namespace dfsmr {
 

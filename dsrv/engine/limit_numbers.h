@@ -12,35 +12,14 @@
 #include <vector>
 
 #include "dsrv/engine/documents.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/limit_views.h"
+#include "dsrv/engine/names.h"
 #include "fsm/derived/limit_table.h"
 #include "fsm/when/check.h"
 #include "fsm/when/limit.h"
 #include "storage/rows/limit.h"
 
 namespace dfsmr {
-
-// What Override changes.
-struct LimitChange {
-  std::optional<uint32_t> max;      // absent: unchanged
-  bool no_max = false;              // no limit, as if `max` stood nowhere
-  std::optional<Rate> rate;         // absent: unchanged
-  bool no_rate = false;             // the same for the rate
-  bool reset = false;               // drops the override; alone
-  std::optional<std::string> note;  // absent: unchanged
-  std::string client;               // who changes it
-};
-
-// Which word counts, the strongest last. Same numbers as schedule.proto.
-enum class LimitOrigin : uint8_t { kNone = 1, kAsker, kDocument, kOverride };
-
-// The numbers that count for a key, and where they come from.
-struct LimitStanding {
-  LimitNumbers numbers;
-  LimitOrigin max_from = LimitOrigin::kNone;
-  LimitOrigin rate_from = LimitOrigin::kNone;
-  std::string document;  // that governs the key; empty: none
-};
 
 // The built-in key of the schedule or trigger that started an instance; nullopt: of none, or it is
 // of a backfill, which does not count.

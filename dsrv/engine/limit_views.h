@@ -1,14 +1,38 @@
-// Limits as clients see them. Plain values.
+// Limits as clients see them, and what they change. Plain values.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "dsrv/engine/limit_numbers.h"
+#include "fsm/base/time.h"
+#include "fsm/when/limit.h"
+#include "storage/rows/limit.h"
 
 namespace dfsmr {
+
+// What Limits::Override changes.
+struct LimitChange {
+  std::optional<uint32_t> max;      // absent: unchanged
+  bool no_max = false;              // no limit, as if `max` stood nowhere
+  std::optional<Rate> rate;         // absent: unchanged
+  bool no_rate = false;             // the same for the rate
+  bool reset = false;               // drops the override; alone
+  std::optional<std::string> note;  // absent: unchanged
+  std::string client;               // who changes it
+};
+
+// Which word counts, the strongest last. Same numbers as schedule.proto.
+enum class LimitOrigin : uint8_t { kNone = 1, kAsker, kDocument, kOverride };
+
+// The numbers that count for a key, and where they come from.
+struct LimitStanding {
+  LimitNumbers numbers;
+  LimitOrigin max_from = LimitOrigin::kNone;
+  LimitOrigin rate_from = LimitOrigin::kNone;
+  std::string document;  // that governs the key; empty: none
+};
 
 struct LimitHolderView {
   std::string instance;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/residents.h"
 #include "fsm/base/names.h"
 #include "fsm/plan/graph.h"
 #include "fsm/rules/limits.h"

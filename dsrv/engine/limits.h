@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/changer.h"
 #include "dsrv/engine/limit_asks.h"
 #include "dsrv/engine/limit_children.h"
 #include "dsrv/engine/limit_counts.h"
@@ -21,6 +20,7 @@
 #include "dsrv/engine/limit_judge.h"
 #include "dsrv/engine/limit_numbers.h"
 #include "dsrv/engine/limit_views.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 #include "fsm/derived/limit_table.h"
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "dsrv/engine/limit_keys.h"
+#include "dsrv/engine/changer.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/residents.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/limits.h"
 #include "storage/place.h"

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/residents.h"
 #include "dsrv/engine/waits.h"
 #include "fsm/base/names.h"
 #include "storage/rows/instance.h"

@@ -3,7 +3,10 @@
 #include <algorithm>
 
 #include "dsrv/engine/limit_keys.h"
+#include "dsrv/engine/changer.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/messages.h"
+#include "dsrv/engine/residents.h"
 #include "fsm/rules/limits.h"
 
 namespace dfsmr {

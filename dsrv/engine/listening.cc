@@ -2,6 +2,12 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/intake.h"
+#include "dsrv/engine/items.h"
+#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/trigger_state.h"
 #include "fsm/rules/rules.h"
 #include "storage/rows/feed.h"
 

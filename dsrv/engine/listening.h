@@ -16,10 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/intake.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/trigger_state.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/turn.h"
+#include "fsm/when/trigger.h"
 
 namespace dfsmr {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsrv/engine/statistics.h"
+#include "dsrv/engine/turn.h"
 
 namespace dfsmr {
 namespace {

@@ -19,10 +19,13 @@
 #include <unordered_set>
 #include <utility>
 
-#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/machine_state.h"
 #include "dsrv/engine/measured.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
 #include "fsm/derived/agenda.h"
+#include "fsm/rules/instance.h"
+#include "fsm/rules/tokens.h"
 
 namespace dfsmr {
 

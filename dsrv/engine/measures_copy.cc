@@ -1,6 +1,9 @@
 // The copy of what is counted, with how things stand now.
 #include "dsrv/engine/measures.h"
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/turn.h"
+
 namespace dfsmr {
 namespace {
 

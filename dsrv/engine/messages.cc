@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/turn.h"
 #include "fsm/base/result.h"
 
 namespace dfsmr {

@@ -12,9 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/outgoing.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/types.h"
 #include "storage/rows/message.h"
 
 namespace dfsmr {

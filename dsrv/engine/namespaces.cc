@@ -4,6 +4,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/duration.h"
 #include "fsm/base/names.h"
 

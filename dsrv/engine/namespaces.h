@@ -16,9 +16,9 @@
 #include <string_view>
 #include <vector>
 
-#include "dsrv/engine/catalog.h"
-#include "dsrv/engine/documents.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
 #include "storage/rows/space.h"
 
 namespace dfsmr {

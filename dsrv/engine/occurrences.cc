@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "dsrv/engine/documents.h"
+#include "dsrv/engine/measures.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 #include "fsm/when/calendar.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "dsrv/engine/measures.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
 #include "fsm/when/occurrence.h"
 #include "storage/rows/occurrence.h"
 

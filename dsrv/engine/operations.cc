@@ -3,6 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/claims.h"
+#include "dsrv/engine/desk.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/hex.h"
 #include "fsm/rules/rules.h"
 

@@ -10,10 +10,8 @@
 #include <vector>
 
 #include "dsrv/engine/agent_views.h"
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/desk.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/residents.h"
 
 namespace dfsmr {
 

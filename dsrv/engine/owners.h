@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/triggers.h"
 #include "fsm/when/check.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/package_version.h"
 #include "storage/rows/trust.h"
 
 namespace dfsmr {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/package_version.h"
+#include "dsrv/engine/registry.h"
 #include "fsm/derived/agenda.h"
 #include "storage/rows/package.h"
 

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/package_version.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 #include "storage/rows/machine.h"
 

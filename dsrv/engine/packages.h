@@ -35,16 +35,12 @@
 #include <vector>
 
 #include "dsrv/engine/adoption.h"
-#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/compile.h"
-#include "dsrv/engine/documents.h"
-#include "dsrv/engine/limits.h"
-#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/package_table.h"
-#include "dsrv/engine/statistics.h"
-#include "dsrv/engine/triggers.h"
 #include "dsrv/engine/trust.h"
-#include "dsrv/engine/upgrades.h"
+#include "dsrv/engine/types.h"
+#include "storage/rows/stats.h"
 
 namespace dfsmr {
 

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "dsrv/engine/owners.h"
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/package_version.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/engine/references.h"
 #include "fsm/base/names.h"

@@ -1,6 +1,9 @@
 // In another partition than home: what home has put, activated, removed and defined.
 #include <set>
 
+#include "dsrv/engine/catalog.h"
+
+#include "dsrv/engine/package_version.h"
 #include "dsrv/engine/packages.h"
 
 namespace dfsmr {

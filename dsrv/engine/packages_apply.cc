@@ -3,6 +3,12 @@
 #include <utility>
 
 #include "dsrv/engine/packages.h"
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/package_version.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/turn.h"
+#include "dsrv/engine/upgrades.h"
 #include "storage/rows/machine.h"
 
 namespace dfsmr {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dsrv/engine/residents.h"
+#include "dsrv/engine/resident.h"
 #include "fsm/rules/group.h"
 #include "fsm/rules/rules.h"
 

@@ -2,6 +2,13 @@
 
 #include <utility>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/compile.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
+#include "dsrv/engine/values.h"
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "storage/rows/graph.h"

@@ -7,12 +7,13 @@
 #include <optional>
 #include <string>
 
-#include "dsrv/engine/catalog.h"
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/limits.h"
+#include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/planning.h"
-#include "dsrv/engine/values.h"
+#include "dsrv/engine/registry.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/types.h"
 
 namespace dfsmr {
 

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "dsrv/engine/planner.h"
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/limits.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/dry_run.h"

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/compile.h"
 #include "fsm/plan/assemble.h"
 #include "fsm/plan/compile.h"
 #include "storage/rows/graph.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/names.h"
 #include "fsm/base/diagnostic.h"
 #include "fsm/base/result.h"
 #include "fsm/machine/machine.h"

@@ -2,6 +2,14 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/intake.h"
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/retention.h"
+#include "dsrv/engine/starter.h"
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"

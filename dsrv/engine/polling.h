@@ -12,13 +12,14 @@
 #include <tuple>
 #include <utility>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/intake.h"
-#include "dsrv/engine/part.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/retention.h"
-#include "dsrv/engine/starter.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/trigger_state.h"
+#include "dsrv/engine/types.h"
+#include "fsm/base/result.h"
+#include "fsm/base/time.h"
+#include "fsm/when/trigger.h"
+#include "storage/rows/trigger.h"
+
 
 namespace dfsmr {
 

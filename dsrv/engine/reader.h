@@ -1,7 +1,7 @@
 // The part of an engine that threads other than the loop may see.
 #pragma once
 
-#include "dsrv/engine/registry.h"
+#include "dsrv/engine/names.h"
 #include "storage/store.h"
 
 namespace dfsmr {

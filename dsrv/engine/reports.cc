@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/claims.h"
 #include "dsrv/engine/inherit.h"
 #include "dsrv/engine/kept_starts.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
 #include "storage/rows/feed.h"

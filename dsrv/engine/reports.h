@@ -5,10 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "dsrv/engine/catalog.h"
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/claims.h"
-#include "dsrv/engine/residents.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/starter.h"
 #include "storage/rows/plan.h"
 

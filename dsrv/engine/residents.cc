@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <functional>
 
+#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/statistics.h"
 #include "fsm/base/limits.h"
 #include "storage/rows/graph.h"
 #include "storage/rows/instance.h"

@@ -3,7 +3,13 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/changer.h"
 #include "dsrv/engine/family.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/reports.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 #include "storage/rows/instance.h"
 #include "storage/rows/retention.h"

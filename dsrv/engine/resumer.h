@@ -7,12 +7,8 @@
 #include <deque>
 #include <string>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/limits.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/reports.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/statistics.h"
 
 namespace dfsmr {
 

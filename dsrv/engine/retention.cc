@@ -2,6 +2,12 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/groups.h"
+#include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/statistics.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/retention.h"
 

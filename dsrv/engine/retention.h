@@ -4,11 +4,9 @@
 
 #include <algorithm>
 
-#include "dsrv/engine/catalog.h"
-#include "dsrv/engine/groups.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/turn.h"
+#include "dsrv/engine/types.h"
 #include "storage/rows/retention.h"
 
 namespace dfsmr {

@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/occurrences.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 
 namespace dfsmr {

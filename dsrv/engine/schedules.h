@@ -13,8 +13,7 @@
 
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/launcher.h"
-#include "dsrv/engine/namespaces.h"
-#include "dsrv/engine/occurrences.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 #include "fsm/when/schedule.h"
 #include "storage/rows/schedule.h"

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/handouts.h"
+#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/traces.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/fit.h"
 #include "fsm/base/names.h"
 

@@ -13,11 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/handouts.h"
-#include "dsrv/engine/namespaces.h"
-#include "dsrv/engine/traces.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
+#include "fsm/rules/rules.h"
 #include "storage/rows/secret.h"
 #include "storage/secrets/seal.h"
 

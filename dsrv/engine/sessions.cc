@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/claims.h"
+#include "dsrv/engine/turn.h"
+
 namespace dfsmr {
 namespace {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "dsrv/engine/claims.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/types.h"
 
 namespace dfsmr {
 

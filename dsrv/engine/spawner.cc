@@ -2,8 +2,17 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/family.h"
+#include "dsrv/engine/followers.h"
 #include "dsrv/engine/inherit.h"
 #include "dsrv/engine/kept_starts.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/starter.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/turn.h"
+#include "dsrv/engine/values.h"
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"

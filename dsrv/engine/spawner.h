@@ -6,12 +6,11 @@
 #include <string>
 #include <utility>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/family.h"
-#include "dsrv/engine/followers.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/starter.h"
-#include "dsrv/engine/values.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/types.h"
+#include "fsm/plan/graph.h"
 
 namespace dfsmr {
 

@@ -2,7 +2,20 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/followers.h"
 #include "dsrv/engine/kept_starts.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/messages.h"
+#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/package_table.h"
+#include "dsrv/engine/package_version.h"
+#include "dsrv/engine/planner.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/hex.h"
 #include "fsm/base/json.h"
 #include "fsm/base/names.h"
@@ -267,7 +280,7 @@ Result<VersionState*> Starter::VersionAt(const StartArgs& args) {
 }
 
 Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlier,
-                                           Limits::Reserved* reserved, uint64_t before) {
+                                           Reserved* reserved, uint64_t before) {
   if (args.outside) {
     if (auto may = spaces_.MayChange(args.ns); !may) return may.error();
   }
@@ -341,7 +354,7 @@ Result<std::vector<Starter::Prepared>> Starter::Prepare(std::vector<StartArgs> s
   std::vector<Prepared> prepared;
   prepared.reserve(starts.size());  // `earlier` points into it
   Earlier earlier;
-  Limits::Reserved reserved;
+  Reserved reserved;
   std::map<std::string, uint64_t> before;  // by namespace
   for (StartArgs& args : starts) {
     const std::string machine = args.machine;

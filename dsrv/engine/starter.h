@@ -6,15 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/catalog.h"
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/followers.h"
-#include "dsrv/engine/limits.h"
-#include "dsrv/engine/messages.h"
-#include "dsrv/engine/namespaces.h"
-#include "dsrv/engine/package_table.h"
-#include "dsrv/engine/planner.h"
-#include "dsrv/engine/residents.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
+#include "fsm/base/result.h"
+#include "fsm/rules/instance.h"
+#include "storage/rows/message.h"
 
 namespace dfsmr {
 
@@ -70,11 +66,12 @@ class Starter {
  private:
   using Ended = std::vector<std::pair<std::string, InstanceResult>>;
   using Earlier = std::map<std::pair<std::string, std::string>, const StartArgs*>;  // by ns and id
+  using Reserved = std::map<std::string, uint64_t>;  // places under limits, by ns\0key
 
   // `earlier`: the starts of the same report that come before this one.
   // `reserved`: the places under limits that these are to take; null: there are none. `before`: how
   // many of them make an instance.
-  Result<Prepared> Examine(StartArgs args, const Earlier& earlier, Limits::Reserved* reserved,
+  Result<Prepared> Examine(StartArgs args, const Earlier& earlier, Reserved* reserved,
                            uint64_t before = 0);
   // Whether the id is taken by an instance that was started in the same way. An error: by another
   // one.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/measures.h"
+#include "dsrv/engine/turn.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/stats.h"
 

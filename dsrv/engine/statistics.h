@@ -2,12 +2,18 @@
 // written every few seconds, and the feed's records since then are counted again at start.
 #pragma once
 
-#include "dsrv/engine/catalog.h"
-#include "dsrv/engine/turn.h"
+#include <cstdint>
+
+#include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
+#include "fsm/base/result.h"
+#include "fsm/base/time.h"
+#include "fsm/rules/instance.h"
+#include "fsm/rules/tokens.h"
+
 
 namespace dfsmr {
-
-class Measures;  // measures.h
 
 // What a record of an instance's end says.
 InstanceResult ResultOf(const Event& finished);

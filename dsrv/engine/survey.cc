@@ -4,8 +4,11 @@
 #include <set>
 #include <tuple>
 
+#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/histogram.h"
+#include "dsrv/engine/residents.h"
 #include "dsrv/engine/troubles.h"
+#include "dsrv/engine/values.h"
 #include "fsm/base/names.h"
 #include "storage/rows/bare.h"
 #include "storage/rows/plan.h"

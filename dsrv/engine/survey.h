@@ -10,14 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/followers.h"
+#include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/residents.h"
+#include "dsrv/engine/pulse.h"
 #include "dsrv/engine/turn.h"
-#include "dsrv/engine/values.h"
-#include "dsrv/engine/workers.h"
+#include "dsrv/engine/types.h"
 #include "fsm/derived/agenda.h"
+#include "fsm/derived/latency.h"
 
 namespace dfsmr {
 
@@ -82,9 +83,6 @@ struct SlowNodeView {
   std::optional<Duration> p95;
   std::optional<Duration> timeout_now;
 };
-struct TroubleView;  // troubles.h
-struct Histogram;    // histogram.h
-
 // Which instances are to be counted; filters decide it from outside.
 struct CountedVersion {
   const std::string& machine;

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "dsrv/engine/measures.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/timers.h"
+#include "dsrv/engine/turn.h"
 
 namespace dfsmr {
 

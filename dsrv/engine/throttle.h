@@ -2,10 +2,11 @@
 // retry, and holds the retry back while the breaker is open.
 #pragma once
 
-#include "dsrv/engine/machine_state.h"
-#include "dsrv/engine/statistics.h"
-#include "dsrv/engine/timers.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/names.h"
+#include "fsm/derived/agenda.h"
+#include "fsm/derived/breaker.h"
+#include "fsm/rules/tokens.h"
+
 
 namespace dfsmr {
 

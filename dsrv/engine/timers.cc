@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dsrv/engine/turn.h"
+
 namespace dfsmr {
 namespace {
 

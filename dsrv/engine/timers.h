@@ -13,8 +13,8 @@
 #include <utility>
 #include <variant>
 
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/turn.h"
 
 namespace dfsmr {
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/epoch.h"
 #include "storage/rows/plan.h"
 

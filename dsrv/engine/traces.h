@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/names.h"
 #include "fsm/rules/rules.h"
 
 namespace dfsmr {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/turn.h"
 #include "fsm/when/document.h"
 #include "fsm/when/trigger.h"

@@ -15,12 +15,12 @@
 #include "dsrv/engine/intake.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/listening.h"
-#include "dsrv/engine/namespaces.h"
-#include "dsrv/engine/occurrences.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/polling.h"
 #include "dsrv/engine/trigger_state.h"
 #include "fsm/when/check.h"
+#include "storage/rows/occurrence.h"
 
 namespace dfsmr {
 

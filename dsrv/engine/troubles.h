@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/error_texts.h"
 #include "dsrv/engine/survey.h"
 

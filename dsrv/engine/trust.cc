@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/package_version.h"
 #include "dsrv/engine/references.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/dry_run.h"

@@ -15,10 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/package_table.h"
-#include "dsrv/engine/residents.h"
+#include "dsrv/engine/registry.h"
+#include "dsrv/engine/types.h"
 #include "fsm/derived/agenda.h"
 #include "storage/rows/trust.h"
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/registry.h"
 #include "fsm/base/diagnostic.h"
 #include "fsm/derived/agenda.h"
@@ -278,8 +279,6 @@ struct Turn {
 
   size_t records() const { return feed->empty() ? 0 : feed->back().last - feed->front().first + 1; }
 };
-
-struct Reader;  // reader.h
 
 // An instance that a bulk has found, and the last record of its history then; 0: it is not known.
 struct BulkHit {

@@ -2,7 +2,11 @@
 
 #include <set>
 
+#include "dsrv/engine/changer.h"
 #include "dsrv/engine/handouts.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/duration.h"
 #include "fsm/base/names.h"
 

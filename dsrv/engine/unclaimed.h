@@ -8,12 +8,11 @@
 #include <string>
 #include <utility>
 
-#include "dsrv/engine/changer.h"
-#include "dsrv/engine/limits.h"
-#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/package_table.h"
+#include "dsrv/engine/resident.h"
 #include "dsrv/engine/timers.h"
+#include "dsrv/engine/types.h"
 #include "fsm/derived/agenda.h"
 
 namespace dfsmr {

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/catalog.h"
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/throttle.h"
+#include "dsrv/engine/turn.h"
 #include "storage/rows/instance.h"
 
 namespace dfsmr {

@@ -3,11 +3,11 @@
 // background work begins again with the first instance, and finds most of them moved.
 #pragma once
 
-#include "dsrv/engine/catalog.h"
-#include "dsrv/engine/changer.h"
+#include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/throttle.h"
+#include "dsrv/engine/resident.h"
+#include "fsm/derived/agenda.h"
 
 namespace dfsmr {
 

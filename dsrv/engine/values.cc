@@ -2,6 +2,10 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/part.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"

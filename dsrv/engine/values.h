@@ -7,9 +7,11 @@
 #include <string>
 #include <string_view>
 
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
 #include "fsm/base/template.h"
+#include "fsm/plan/graph.h"
+#include "fsm/rules/rules.h"
 
 namespace dfsmr {
 

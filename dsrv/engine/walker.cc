@@ -1,5 +1,8 @@
 #include "dsrv/engine/walker.h"
 
+#include "dsrv/engine/changer.h"
+#include "dsrv/engine/turn.h"
+
 namespace dfsmr {
 
 void Walker::Enlist(const Instance& instance) {

@@ -5,9 +5,10 @@
 #include <deque>
 #include <string>
 
-#include "dsrv/engine/changer.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/resident.h"
+#include "dsrv/engine/types.h"
 
 namespace dfsmr {
 

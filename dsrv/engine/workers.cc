@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/turn.h"
+
 namespace dfsmr {
 namespace {
 

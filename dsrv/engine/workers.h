@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/pulse.h"
-#include "dsrv/engine/residents.h"
-#include "dsrv/engine/turn.h"
+#include "dsrv/engine/types.h"
 #include "fsm/derived/agenda.h"
 
 namespace dfsmr {

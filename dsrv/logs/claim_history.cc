@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "dsrv/engine/registry.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/instance.h"
 

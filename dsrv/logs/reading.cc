@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dsrv/engine/engine.h"
+#include "dsrv/engine/part.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/names.h"

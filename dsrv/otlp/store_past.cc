@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/registry.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/instance.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/agent_views.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"

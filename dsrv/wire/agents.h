@@ -4,7 +4,9 @@
 #include <string>
 
 #include "dfsmr/v1/agent.pb.h"
-#include "dsrv/engine/agent_views.h"
+#include "dsrv/engine/names.h"
+#include "fsm/base/result.h"
+#include "storage/rows/agent.h"
 
 namespace dfsmr {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/bulks.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/foresight.h"
 #include "dsrv/wire/replies.h"

@@ -4,8 +4,10 @@
 #include <string>
 
 #include "dfsmr/v1/view.pb.h"
-#include "dsrv/engine/bulks.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
 #include "dsrv/wire/moment.h"
+#include "storage/rows/bulk.h"
 
 namespace dfsmr {
 

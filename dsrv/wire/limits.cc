@@ -1,5 +1,6 @@
 #include "dsrv/wire/limits.h"
 
+#include "dsrv/engine/limit_views.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/duration.h"

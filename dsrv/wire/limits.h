@@ -2,7 +2,8 @@
 #pragma once
 
 #include "dfsmr/v1/schedule.pb.h"
-#include "dsrv/engine/limit_views.h"
+#include "dsrv/engine/names.h"
+#include "fsm/base/result.h"
 
 namespace dfsmr {
 

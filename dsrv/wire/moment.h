@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "dsrv/engine/reader.h"
+#include "dsrv/engine/registry.h"
 #include "storage/rows/instance.h"
 #include "storage/rows/reader.h"
 #include "storage/store.h"

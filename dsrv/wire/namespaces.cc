@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"

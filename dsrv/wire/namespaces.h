@@ -4,7 +4,9 @@
 #include <string>
 
 #include "dfsmr/v1/package.pb.h"
-#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/names.h"
+#include "fsm/base/result.h"
+#include "fsm/base/time.h"
 
 namespace dfsmr {
 

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "dsrv/engine/packages.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
 #include "storage/rows/trust.h"

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "dfsmr/v1/package.pb.h"
-#include "dsrv/engine/packages.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/wire/moment.h"
+#include "storage/rows/package.h"
 
 namespace dfsmr {
 

@@ -6,8 +6,9 @@
 #include <string>
 
 #include "dfsmr/v1/schedule.pb.h"
-#include "dsrv/engine/triggers.h"
+#include "dsrv/engine/names.h"
 #include "dsrv/wire/moment.h"
+#include "storage/rows/trigger.h"
 
 namespace dfsmr {
 

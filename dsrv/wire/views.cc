@@ -4,6 +4,10 @@
 #include <functional>
 #include <utility>
 
+#include "dsrv/engine/histogram.h"
+#include "dsrv/engine/survey.h"
+#include "dsrv/engine/troubles.h"
+#include "dsrv/engine/workers.h"
 #include "dsrv/wire/replies.h"
 
 namespace dfsmr {

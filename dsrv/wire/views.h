@@ -4,9 +4,9 @@
 #include <string>
 
 #include "dfsmr/v1/view.pb.h"
-#include "dsrv/engine/histogram.h"
-#include "dsrv/engine/survey.h"
-#include "dsrv/engine/troubles.h"
+#include "dsrv/engine/names.h"
+#include "dsrv/engine/pulse.h"
+#include "fsm/base/time.h"
 
 namespace dfsmr {
 

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "dsrv/engine/carried.h"
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/engine.h"
+#include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 #include "fsm/package/export_path.h"
 #include "fsm/schema/schema.h"

@@ -4,7 +4,9 @@
 #include <cstdio>
 
 #include "dsrv/engine/deletions.h"
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/packages.h"
+#include "dsrv/engine/workers.h"
 #include "tests/dsrv/engine/own_names.h"
 
 namespace dfsmr {

@@ -7,6 +7,9 @@
 #include <set>
 
 #include "dsrv/engine/deletions.h"
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/triggers.h"
+#include "dsrv/engine/workers.h"
 #include "fsm/when/schedule.h"
 #include "storage/place.h"
 #include "storage/rows/machine.h"

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/packages.h"
 #include "tests/dsrv/engine/own_names.h"
 #include "tests/dsrv/engine/world.h"

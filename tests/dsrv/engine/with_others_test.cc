@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/schedules.h"
 #include "dsrv/engine/survey.h"
 #include "dsrv/engine/triggers.h"

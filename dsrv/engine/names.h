@@ -1,0 +1,94 @@
+// The names of the engine's parts and of what they hand each other, for headers that only refer to
+// them: so a change to the header of a part rebuilds what calls the part, and not all that knows it.
+#pragma once
+
+namespace dfsmr {
+
+class Agents;
+class Backfills;
+class Bulks;
+class Catalog;
+class Changer;
+class Claims;
+class Control;
+class Deletions;
+class Desk;
+class Documents;
+class Family;
+class Followers;
+class Groups;
+class HandOuts;
+class Imports;
+class Intake;
+class Launcher;
+class LimitCounts;
+class LimitNumbersBook;
+class Limits;
+class Measures;
+class Messages;
+class Occurrences;
+class OpenTurn;
+class Operations;
+class PackageTable;
+class Packages;
+class Part;
+class Planner;
+class Registry;
+class Reports;
+class Residents;
+class Resumer;
+class Retention;
+class Schedules;
+class Secrets;
+class Sessions;
+class Spaces;
+class Starter;
+class Statistics;
+class Survey;
+class Throttle;
+class Timers;
+class Traces;
+class TriggerStates;
+class Triggers;
+class Trust;
+class Unclaimed;
+class Upgrades;
+class Values;
+class Workers;
+
+struct Adoption;
+struct AgentView;
+struct BulkView;
+struct Change;
+struct ChangedBy;
+struct ClaimDeadline;
+struct Compiled;
+struct DefineProblem;
+struct DefinitionSet;
+struct DocumentChange;
+struct Given;
+struct Histogram;
+struct Launched;
+struct LimitChange;
+struct LimitView;
+struct MachineState;
+struct MachineTally;
+struct Measured;
+struct OperationView;
+struct PackageStanding;
+struct PackageVersion;
+struct QueueView;
+struct Reader;
+struct Resident;
+struct SlowNodeView;
+struct Sources;
+struct SpaceChange;
+struct SpaceView;
+struct Tally;
+struct TriggerState;
+struct TriggerView;
+struct TroubleView;
+struct VersionState;
+struct WorkerView;
+
+}  // namespace dfsmr

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "dsrv/engine/namespaces.h"
-#include "dsrv/engine/part.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/fit.h"

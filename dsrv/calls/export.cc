@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "dsrv/calls/put_package.h"
+#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/packages.h"
+#include "dsrv/engine/trust.h"
 #include "dsrv/wire/namespaces.h"
 #include "fsm/base/names.h"
 #include "fsm/package/export_path.h"

@@ -13,7 +13,7 @@
 
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/engine/engine.h"
-#include "dsrv/engine/packages.h"
+#include "dsrv/engine/package_views.h"
 #include "dsrv/wire/moment.h"
 #include "dsrv/wire/space_file.h"
 #include "storage/rows/carried.h"

@@ -6,6 +6,8 @@
 #include "dsrv/calls/packages.h"
 #include "dsrv/calls/put_package.h"
 #include "dsrv/engine/package_version.h"
+#include "dsrv/engine/packages.h"
+#include "dsrv/engine/trust.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/packages.h"
 #include "fsm/base/names.h"

@@ -7,8 +7,9 @@
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/calls/counted.h"
 #include "dsrv/calls/method.h"
-#include "dsrv/engine/packages.h"
+#include "dsrv/engine/package_views.h"
 #include "fsm/base/mutex.h"
+#include "storage/rows/package.h"
 
 namespace dfsmr {
 

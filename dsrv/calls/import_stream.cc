@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "dsrv/calls/packages.h"
+#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/packages.h"
+#include "dsrv/engine/trust.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/moment.h"
 #include "fsm/base/names.h"

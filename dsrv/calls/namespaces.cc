@@ -1,7 +1,9 @@
 #include "dsrv/calls/namespaces.h"
 
 #include "dsrv/engine/deletions.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/packages.h"
+#include "dsrv/engine/trust.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/pages.h"
 

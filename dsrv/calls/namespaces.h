@@ -7,7 +7,7 @@
 
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/calls/call.h"
-#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/space_views.h"
 #include "dsrv/wire/namespaces.h"
 
 namespace dfsmr {

@@ -6,6 +6,7 @@
 
 #include "dsrv/calls/triggers.h"
 #include "dsrv/engine/documents.h"
+#include "dsrv/engine/launcher.h"
 #include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/schedules.h"
 #include "dsrv/wire/checks.h"

@@ -7,7 +7,6 @@
 
 #include "dsrv/calls/items.h"
 #include "dsrv/engine/compile.h"
-#include "dsrv/engine/part.h"
 #include "dsrv/wire/lists.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"

@@ -7,6 +7,7 @@
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/own_names.h"
 #include "dsrv/engine/compile.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/packages.h"
 #include "dsrv/wire/pages.h"

@@ -9,7 +9,7 @@
 
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/calls/call.h"
-#include "dsrv/engine/packages.h"
+#include "dsrv/engine/package_views.h"
 #include "dsrv/wire/moment.h"
 
 namespace dfsmr {

@@ -6,6 +6,8 @@
 #include "dsrv/calls/definitions.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/engine/compile.h"
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/launcher.h"
 #include "dsrv/engine/schedules.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/pages.h"

@@ -7,6 +7,7 @@
 #include "dsrv/calls/signatures.h"
 #include "dsrv/engine/package_version.h"
 #include "dsrv/engine/packages.h"
+#include "dsrv/engine/trust.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/packages.h"
 #include "dsrv/wire/replies.h"

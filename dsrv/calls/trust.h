@@ -8,6 +8,7 @@
 #include "dfsmr/v1/package.pb.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/packages.h"
+#include "storage/rows/trust.h"
 
 namespace dfsmr {
 

@@ -5,7 +5,7 @@
 
 namespace dfsmr {
 
-Result<Adoption::Machine> CompileRow(rows::MachineRow row, const CompileSource& compile) {
+Result<AdoptedMachine> CompileRow(rows::MachineRow row, const CompileSource& compile) {
   const auto lost = [&row](const std::string& why) {
     return Error{Code::kDataLoss, Reason::kStoreFailed,
                  "version " + std::to_string(row.version) + " of machine '" + row.id +
@@ -17,7 +17,7 @@ Result<Adoption::Machine> CompileRow(rows::MachineRow row, const CompileSource& 
   if (!shown && !row.graph.empty()) return lost("has a damaged graph");
   auto version = std::make_shared<MachineVersion>(
       MachineVersion{row.ns, row.version, *std::move(machine), row.define_time});
-  return Adoption::Machine{std::move(row), std::move(version), std::move(shown)};
+  return AdoptedMachine{std::move(row), std::move(version), std::move(shown)};
 }
 
 Result<Adoption> ReadAdoption(const Reader& reader, PartitionId at, const CompileSource& compile,
@@ -38,7 +38,7 @@ Result<Adoption> ReadAdoption(const Reader& reader, PartitionId at, const Compil
   Result<Ok> outcome = Ok{};
   const auto visit = [&](rows::MachineRow row) {
     if (!outcome) return;
-    Adoption::Machine one{std::move(row)};
+    AdoptedMachine one{std::move(row)};
     if (!reader.registry.Find(one.row.ns, one.row.id, one.row.version)) {
       auto compiled = CompileRow(std::move(one.row), compile);
       if (!compiled) outcome = compiled.error();

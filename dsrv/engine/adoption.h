@@ -18,18 +18,19 @@
 
 namespace dfsmr {
 
+// A version of a machine, plan or action.
+struct AdoptedMachine {
+  rows::MachineRow row;
+  // Compiled; null: the engine had it when this was read.
+  std::shared_ptr<MachineVersion> version = {};
+  std::shared_ptr<const Machine> shown = {};  // a plan's nodes
+};
+
 struct Adoption {
-  // A version of a machine, plan or action.
-  struct Machine {
-    rows::MachineRow row;
-    // Compiled; null: the engine had it when this was read.
-    std::shared_ptr<MachineVersion> version = {};
-    std::shared_ptr<const dfsmr::Machine> shown = {};  // a plan's nodes
-  };
   std::string ns;  // of which namespace; empty: of all
   std::vector<std::pair<std::string, rows::SpaceRow>> spaces;  // namespaces
   PackageTable packages;
-  std::vector<Machine> machines;  // by namespace, id, version
+  std::vector<AdoptedMachine> machines;  // by namespace, id, version
   std::vector<std::pair<std::string, rows::TrustedKeyRow>> keys;  // with their namespaces
 
   bool Has(std::string_view of) const { return ns.empty() || ns == of; }
@@ -37,7 +38,7 @@ struct Adoption {
 
 // A stored version, compiled. kDataLoss: it is not accepted any more.
 using CompileSource = std::function<Result<Machine>(std::string_view source)>;
-Result<Adoption::Machine> CompileRow(rows::MachineRow row, const CompileSource& compile);
+Result<AdoptedMachine> CompileRow(rows::MachineRow row, const CompileSource& compile);
 
 // Reads home's rows, and compiles what the registry does not have. Any thread.
 Result<Adoption> ReadAdoption(const Reader& reader, PartitionId at, const CompileSource& compile,

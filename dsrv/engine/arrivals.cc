@@ -5,6 +5,7 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/deletions.h"
 #include "dsrv/engine/followers.h"
+#include "dsrv/engine/launcher.h"
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/messages.h"
 #include "dsrv/engine/residents.h"

@@ -1,7 +1,7 @@
 // What messages of other partitions mean: each goes to the part that it is for.
 #pragma once
 
-#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/launch_keeper.h"
 #include "dsrv/engine/names.h"
 #include "storage/rows/message.h"
 

@@ -11,6 +11,7 @@
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/measures.h"
 #include "dsrv/engine/messages.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/engine/resident.h"
 #include "dsrv/engine/residents.h"

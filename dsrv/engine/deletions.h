@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "dsrv/engine/names.h"
-#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/space_views.h"
 #include "dsrv/engine/types.h"
 #include "fsm/derived/agenda.h"
 #include "storage/rows/message.h"

@@ -4,6 +4,7 @@
 
 #include "dsrv/engine/claims.h"
 #include "dsrv/engine/handouts.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/turn.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"

@@ -5,6 +5,7 @@
 
 #include "dsrv/engine/desk.h"
 #include "dsrv/engine/handouts.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/workers.h"
 #include "fsm/base/limits.h"
 #include "fsm/rules/dry_run.h"

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/document_keeper.h"
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/registry.h"
 #include "dsrv/engine/types.h"
@@ -19,24 +20,6 @@
 #include "storage/rows/document.h"
 
 namespace dfsmr {
-
-struct DocumentVersion {
-  std::string ns;
-  uint32_t version = 0;
-  Timestamp define_time;
-  Timestamp first_time;  // when the first version was defined, since the last deletion
-  std::shared_ptr<const Document> document;
-  PackageVersionPtr package = nullptr;  // that this version was defined by; null: by hand
-};
-
-// A part that carries out documents of one kind.
-class DocumentKeeper {
- public:
-  virtual ~DocumentKeeper() = default;
-  // A version was added. `first`: none stood before it.
-  virtual void Defined(const DocumentVersion& version, bool first) = 0;
-  virtual void Deleted(const std::string& ns, const std::string& name) = 0;
-};
 
 // A document as the feed names it: "schedule:NAME".
 std::string CauseOf(DocumentKind kind, std::string_view name);

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/groups.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/owners.h"
 #include "dsrv/engine/package_version.h"
 #include "dsrv/engine/packages.h"

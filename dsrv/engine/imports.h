@@ -18,7 +18,7 @@
 
 #include "dsrv/engine/compile.h"
 #include "dsrv/engine/names.h"
-#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/space_views.h"
 #include "storage/rows/carried.h"
 #include "storage/rows/group.h"
 #include "storage/rows/package.h"

@@ -4,6 +4,7 @@
 
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/kept_starts.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/messages.h"
 #include "dsrv/engine/reports.h"
 #include "dsrv/engine/starter.h"
@@ -269,13 +270,13 @@ void Launcher::Finished(const rows::Message::Finished& finished) { ended_.push_b
 
 // What goes on ----------------------------------------------------------------------------------
 
-Launcher::Counts Launcher::CountsOf(const std::string& ns, const std::string& cause) const {
+LaunchCounts Launcher::CountsOf(const std::string& ns, const std::string& cause) const {
   auto found = counts_.find(ResidentKey(ns, cause));
-  return found == counts_.end() ? Counts{} : found->second;
+  return found == counts_.end() ? LaunchCounts{} : found->second;
 }
 
-std::map<std::string, Launcher::Counts> Launcher::CountsIn(const std::string& ns) const {
-  std::map<std::string, Counts> counts;
+std::map<std::string, LaunchCounts> Launcher::CountsIn(const std::string& ns) const {
+  std::map<std::string, LaunchCounts> counts;
   for (const auto& [key, one] : counts_) {
     auto [of, cause] = SplitKey(key);
     if (of == ns) counts.emplace(std::move(cause), one);
@@ -288,7 +289,7 @@ void Launcher::Count(const Instance& instance, InstanceState state, int64_t by) 
   const bool runs = state == InstanceState::kPlanning || state == InstanceState::kRunning;
   if (!waits && !runs) return;
   const std::string key = ResidentKey(instance.ns, instance.provenance->cause);
-  Counts& counts = counts_[key];
+  LaunchCounts& counts = counts_[key];
   (waits ? counts.waiting : counts.running) += static_cast<uint64_t>(by);
   if (counts.waiting == 0 && counts.running == 0) counts_.erase(key);
 }

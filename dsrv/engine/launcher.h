@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "dsrv/engine/launch_keeper.h"
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/types.h"
@@ -53,29 +54,6 @@ struct LaunchOrder {
   std::optional<int32_t> priority;
 };
 
-// What became of it: kStarted, kSent, kExists, kSkipped or kFailed.
-struct Launched {
-  OccurrenceOutcome outcome = OccurrenceOutcome::kFailed;
-  std::string error;     // kSkipped, kFailed: why
-  std::string instance;  // kStarted, kSent, kExists: its own, the one it moved, the one there was
-  bool elsewhere = false;  // it is expected to be so: LaunchDecided tells if it is not
-};
-
-// Hears how what it started has ended.
-class LaunchKeeper {
- public:
-  virtual ~LaunchKeeper() = default;
-  // An instance that `name` started, and no backfill, has stopped, or was paused because steps
-  // failed; in the same commit. `failed`: with ERROR or ABORTED, or so paused. Else it stopped with
-  // SUCCESS or WARNING; CANCELLED is not told. `time`: that of its launch.
-  virtual void LaunchEnded(const std::string& ns, const std::string& name,
-                           const std::string& instance, bool failed, Timestamp time) = 0;
-  // What has become of a launch elsewhere, as of `number`, an occurrence of `name`: always told of
-  // what was sent, and of what was to be started unless it was.
-  virtual void LaunchDecided(const std::string& ns, const std::string& name, uint64_t number,
-                             const Launched& launched) = 0;
-};
-
 class Launcher : public Part {
  public:
   Launcher(OpenTurn& turn, Changer& changer, Starter& starter, Reports& reports,
@@ -108,14 +86,9 @@ class Launcher : public Part {
   void Decided(const rows::Message::Decided& decided);
   void Finished(const rows::Message::Finished& finished);
 
-  // Its instances that go on, without those of backfills.
-  struct Counts {
-    uint64_t running = 0;  // begun, and neither stopped nor paused
-    uint64_t waiting = 0;  // SCHEDULED
-  };
-  Counts CountsOf(const std::string& ns, const std::string& cause) const;
+  LaunchCounts CountsOf(const std::string& ns, const std::string& cause) const;
   // Of all in a namespace, by cause; only of those of which some go on.
-  std::map<std::string, Counts> CountsIn(const std::string& ns) const;
+  std::map<std::string, LaunchCounts> CountsIn(const std::string& ns) const;
 
   void Load(Resident& resident) override;
   void Absorb(const Change& change) override;
@@ -139,7 +112,7 @@ class Launcher : public Part {
   Messages& messages_;
   const EngineOptions& options_;
   std::map<DocumentKind, LaunchKeeper*> keepers_;
-  absl::flat_hash_map<std::string, Counts> counts_;  // ns\0cause; only of those that go on
+  absl::flat_hash_map<std::string, LaunchCounts> counts_;  // ns\0cause; only of those that go on
   std::deque<Ended> ended_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/residents.h"
 #include "fsm/base/names.h"
 

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/documents.h"
+#include "dsrv/engine/document_keeper.h"
 #include "dsrv/engine/limit_views.h"
 #include "dsrv/engine/names.h"
 #include "fsm/derived/limit_table.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsrv/engine/changer.h"
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/residents.h"
 #include "fsm/base/names.h"
 #include "fsm/plan/graph.h"

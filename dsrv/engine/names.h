@@ -56,6 +56,7 @@ class Upgrades;
 class Values;
 class Workers;
 
+struct AdoptedMachine;
 struct Adoption;
 struct AgentView;
 struct BulkView;

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/package_version.h"
+#include "dsrv/engine/trust.h"
 #include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 #include "storage/rows/machine.h"

@@ -22,7 +22,6 @@
 // written last. Pieces of an upload that no version names are dropped when the engine opens.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -34,82 +33,15 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/adoption.h"
 #include "dsrv/engine/compile.h"
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/package_table.h"
-#include "dsrv/engine/trust.h"
+#include "dsrv/engine/package_views.h"
 #include "dsrv/engine/types.h"
-#include "storage/rows/stats.h"
+#include "storage/rows/machine.h"
+#include "storage/rows/trust.h"
 
 namespace dfsmr {
-
-struct ActivateArgs {
-  std::string ns;
-  std::string package;
-  std::string version;                   // "1.4.0", or "sha256:" and 64 digits; empty: `rollback`
-  bool rollback = false;                 // to what was active before
-  uint32_t share = 0;                    // in hundredths of a percent: a candidate; 0: wholly
-  std::optional<std::string> if_active;  // refuse unless it is; empty: unless none is
-  bool adopt = false;                    // take over what was defined by hand
-  bool force = false;                    // retire what is named from outside
-  bool validate_only = false;
-  std::string note;
-  std::string by;
-};
-
-struct DocumentChange {
-  enum class What : uint8_t { kNone, kAdded, kChanged, kSame, kRetired, kAdopted };
-  std::string kind;
-  std::string id;
-  uint32_t version = 0;
-  What what = What::kNone;
-  std::optional<UpgradeStrategy> strategy;
-  uint64_t affected = 0;  // instances that move, are aborted, or go on with the new programs
-};
-struct Activated {
-  PackageVersionPtr package;  // null: none is active now
-  std::string previous;       // the version that was active; empty: none was
-  bool changed = false;
-  std::vector<DocumentChange> documents;
-};
-
-// A version as it stands.
-struct PackageStanding {
-  enum class State : uint8_t { kNone, kActive, kCandidate, kPinned, kIdle };
-  State state = State::kIdle;
-  uint32_t share = 0;                       // of a candidate
-  std::map<std::string, uint64_t> live;     // instances that have not stopped, by machine
-  std::map<std::string, uint64_t> dry_runs;  // the same of dry runs, which nothing else counts
-  rows::ResultCounts results = {};           // of those that have stopped and are kept
-  std::map<std::string, uint32_t> defined;   // by kind and id, "machine:P.NAME": the newest version
-  TrustView trust;
-  uint64_t Live() const;
-};
-
-// What instances need of the machine versions of packages, to go on elsewhere as they do here.
-struct VersionsInUse {
-  using Number = std::pair<std::string, uint32_t>;  // of a machine
-  // Whose programs versions have that stand for a later one: the version of their package.
-  std::map<Number, std::string> programs;
-  // What pinned package versions own, which their plans may name still: from which version on.
-  std::map<std::string, uint32_t> owned;
-};
-
-struct RemoveArgs {
-  std::string ns;
-  std::string package;
-  std::string version;
-  bool all_but = false;
-  uint32_t keep = 0;
-  bool validate_only = false;
-  std::string by;
-};
-struct Removed {
-  std::vector<std::string> removed;
-  std::vector<std::pair<std::string, std::string>> kept;  // versions, and why
-  uint64_t freed = 0;
-};
 
 class Packages {
  public:
@@ -202,9 +134,7 @@ class Packages {
   Result<Activated> Deactivate(const ActivateArgs& args);
   // Counts what became of a call to activate or deactivate. Validations count as nothing.
   void Answered(const ActivateArgs& args, const Result<Activated>& done);
-  // Of such calls since the start, by namespace, package and outcome.
-  using Outcomes = std::map<std::array<std::string, 3>, uint64_t>;
-  const Outcomes& outcomes() const { return outcomes_; }
+  const ActivationOutcomes& outcomes() const { return outcomes_; }
   Result<Removed> Remove(const RemoveArgs& args);
 
   // OWNED_BY_PACKAGE, when a source would define what belongs to a package.
@@ -247,7 +177,7 @@ class Packages {
                     const std::vector<DocumentChange>& retired);
   void RetireMachine(MachineState& machine, const PackageVersion& package);
   void Install(MachineVersionPtr version, std::shared_ptr<const Machine> shown);
-  void AdoptMachine(Adoption::Machine one);
+  void AdoptMachine(AdoptedMachine one);
   void DeriveQueues(const std::string& ns);
   void PutForce(const ActivateArgs& args, PackageState& state, const PackageVersionPtr& version,
                 rows::PackageRow force);
@@ -263,7 +193,7 @@ class Packages {
   std::map<std::pair<std::string, rows::UploadId>, uint64_t> uploads_;
   SpareRoom spare_;
   std::vector<std::pair<std::string, rows::UploadId>> left_;  // of an earlier owner
-  Outcomes outcomes_;
+  ActivationOutcomes outcomes_;
 };
 
 }  // namespace dfsmr

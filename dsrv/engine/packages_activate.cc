@@ -4,9 +4,12 @@
 
 #include "dsrv/engine/owners.h"
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/package_version.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/engine/references.h"
+#include "dsrv/engine/trust.h"
 #include "fsm/base/names.h"
 #include "storage/rows/document.h"
 #include "storage/rows/machine.h"

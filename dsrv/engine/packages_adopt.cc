@@ -3,6 +3,8 @@
 
 #include "dsrv/engine/catalog.h"
 
+#include "dsrv/engine/adoption.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/package_version.h"
 #include "dsrv/engine/packages.h"
 
@@ -24,14 +26,14 @@ void Packages::Adopt(Adoption adoption) {
     spaces.insert(name.first);
   }
   below_.table.Adopt(adoption.packages);
-  for (Adoption::Machine& one : adoption.machines) AdoptMachine(std::move(one));
+  for (AdoptedMachine& one : adoption.machines) AdoptMachine(std::move(one));
   for (const auto& [name, state] : adoption.packages.all()) {
     SetCandidate(name.first, name.second, state);
   }
   for (const std::string& ns : spaces) DeriveQueues(ns);
 }
 
-void Packages::AdoptMachine(Adoption::Machine one) {
+void Packages::AdoptMachine(AdoptedMachine one) {
   const rows::MachineRow& row = one.row;
   if (one.version && !below_.catalog.VersionOf(row.ns, row.id, row.version)) {
     Complete(row, one.version.get());

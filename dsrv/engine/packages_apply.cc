@@ -7,6 +7,7 @@
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/package_version.h"
 #include "dsrv/engine/statistics.h"
+#include "dsrv/engine/trust.h"
 #include "dsrv/engine/turn.h"
 #include "dsrv/engine/upgrades.h"
 #include "storage/rows/machine.h"

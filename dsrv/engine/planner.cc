@@ -6,6 +6,7 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/compile.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/package_version.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/turn.h"
 #include "dsrv/engine/values.h"

@@ -5,6 +5,7 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/intake.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/resident.h"
 #include "dsrv/engine/residents.h"

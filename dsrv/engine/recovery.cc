@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "dsrv/engine/engine.h"
+#include "dsrv/engine/adoption.h"
 #include "dsrv/engine/parts.h"
 #include "storage/rows/clock.h"
 #include "storage/rows/feed.h"

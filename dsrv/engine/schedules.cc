@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/launcher.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/turn.h"

@@ -11,11 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/documents.h"
-#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/document_keeper.h"
+#include "dsrv/engine/launch_keeper.h"
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 #include "fsm/when/schedule.h"
+#include "storage/rows/document.h"
 #include "storage/rows/schedule.h"
 
 namespace dfsmr {

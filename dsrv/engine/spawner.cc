@@ -8,6 +8,7 @@
 #include "dsrv/engine/followers.h"
 #include "dsrv/engine/inherit.h"
 #include "dsrv/engine/kept_starts.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/starter.h"
 #include "dsrv/engine/statistics.h"

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/documents.h"
+#include "dsrv/engine/launcher.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
 #include "fsm/base/names.h"

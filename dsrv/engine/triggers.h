@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "dsrv/engine/documents.h"
+#include "dsrv/engine/document_keeper.h"
 #include "dsrv/engine/intake.h"
-#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/launch_keeper.h"
 #include "dsrv/engine/listening.h"
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
@@ -30,7 +30,7 @@ struct TriggerView {
   rows::TriggerRow row;
   rows::OccurrenceHead occurrences;
   std::optional<Occurrence> last;
-  Launcher::Counts counts;
+  LaunchCounts counts;
   uint64_t open_gatherings = 0;
   bool listens = false;   // to changes; else the two below mean nothing
   uint64_t position = 0;  // all records of the feed up to it have been looked at

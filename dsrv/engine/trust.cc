@@ -4,9 +4,11 @@
 #include <set>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/package_version.h"
 #include "dsrv/engine/references.h"
 #include "dsrv/engine/resident.h"
+#include "dsrv/engine/space_views.h"
 #include "dsrv/engine/turn.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"

@@ -16,29 +16,14 @@
 #include <vector>
 
 #include "dsrv/engine/names.h"
-#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/package_table.h"
+#include "dsrv/engine/package_views.h"
 #include "dsrv/engine/registry.h"
 #include "dsrv/engine/types.h"
 #include "fsm/derived/agenda.h"
 #include "storage/rows/trust.h"
 
 namespace dfsmr {
-
-// Same numbers as package.proto.
-enum class Verdict : uint8_t { kNone, kTrusted, kUnsigned, kRevoked };
-
-// A version as trust sees it.
-struct TrustView {
-  struct Signer {
-    std::string fingerprint;
-    std::string name;  // of the key; empty: the namespace does not know it
-    bool revoked = false;
-  };
-  Verdict verdict = Verdict::kUnsigned;
-  std::string blocked;  // why; empty: it is not
-  std::vector<Signer> signers;
-};
 
 // The package version that an instance of `version` is on, or on its way to: it needs its programs.
 const PackageVersion* PinnedBy(const VersionState& version);

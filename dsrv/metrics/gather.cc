@@ -11,9 +11,12 @@
 #include "dsrv/backup/backups.h"
 #include "dsrv/calls/changes_stream.h"
 #include "dsrv/engine/agents.h"
+#include "dsrv/engine/compile.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/packages.h"
 #include "dsrv/engine/survey.h"
 #include "dsrv/engine/triggers.h"
+#include "dsrv/engine/trust.h"
 #include "storage/rows/occurrence_heads.h"
 
 namespace dfsmr::metrics {

@@ -13,7 +13,7 @@
 
 #include "dsrv/calls/call_meter.h"
 #include "dsrv/engine/measured.h"
-#include "dsrv/engine/packages.h"
+#include "dsrv/engine/package_views.h"
 #include "dsrv/otlp/exporter.h"
 
 namespace dfsmr::metrics {
@@ -88,7 +88,7 @@ struct Snapshot {
   std::map<std::string, AgentCounts> agents;
   std::map<Name, LimitCounts> limits;
   std::map<std::string, PackageCounts> packages;  // of namespaces that have any
-  Packages::Outcomes activations;
+  ActivationOutcomes activations;
   std::map<Name, uint64_t> trigger_lags;
   std::map<Name, uint64_t> dead_letters;
 

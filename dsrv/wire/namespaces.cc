@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/space_views.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"

@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include "dsrv/engine/packages.h"
+#include "dsrv/engine/package_version.h"
+#include "dsrv/engine/package_views.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
 #include "storage/rows/trust.h"

@@ -1,7 +1,6 @@
 #include "dsrv/wire/replies.h"
 
 #include "dsrv/engine/package_version.h"
-#include "dsrv/engine/part.h"
 #include "dsrv/engine/waits.h"
 #include "dsrv/wire/plan_view.h"
 #include "fsm/base/limits.h"

@@ -7,7 +7,8 @@
 #include <string>
 
 #include "dfsmr/v1/schedule.pb.h"
-#include "dsrv/engine/launcher.h"
+#include "dsrv/engine/launch_keeper.h"
+#include "dsrv/engine/types.h"
 #include "dsrv/wire/moment.h"
 #include "fsm/when/schedule.h"
 #include "fsm/when/zones.h"
@@ -18,7 +19,7 @@ namespace dfsmr {
 // What only the engine knows at the time of a read.
 struct Seen {
   Timestamp now;
-  std::map<std::string, Launcher::Counts> counts;  // by cause
+  std::map<std::string, LaunchCounts> counts;  // by cause
 };
 
 void ToProto(const PlannedTime& planned, v1::PlannedTime* out);

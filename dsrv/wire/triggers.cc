@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/triggers.h"
 #include "dsrv/wire/replies.h"
 #include "dsrv/wire/schedules.h"

@@ -9,6 +9,7 @@
 #include "dsrv/engine/carried.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/engine.h"
+#include "dsrv/engine/package_version.h"
 #include "dsrv/engine/turn.h"
 #include "fsm/base/names.h"
 #include "fsm/package/export_path.h"

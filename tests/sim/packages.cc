@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "dsrv/engine/namespaces.h"
 #include "storage/rows/instance.h"
 #include "tests/dsrv/engine/own_names.h"
 

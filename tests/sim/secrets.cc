@@ -5,6 +5,7 @@
 
 #include "dsrv/engine/deletions.h"
 #include "dsrv/engine/documents.h"
+#include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/packages.h"
 #include "dsrv/engine/workers.h"
 #include "tests/dsrv/engine/own_names.h"

@@ -6,8 +6,11 @@
 #include <map>
 #include <set>
 
+#include "dsrv/engine/adoption.h"
 #include "dsrv/engine/deletions.h"
 #include "dsrv/engine/documents.h"
+#include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/triggers.h"
 #include "dsrv/engine/workers.h"
 #include "fsm/when/schedule.h"

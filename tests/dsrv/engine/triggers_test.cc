@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/occurrences.h"
 #include "fsm/base/json.h"
 #include "storage/rows/occurrence.h"

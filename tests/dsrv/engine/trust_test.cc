@@ -5,6 +5,7 @@
 
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/packages.h"
+#include "dsrv/engine/space_views.h"
 #include "tests/dsrv/engine/own_names.h"
 #include "tests/dsrv/engine/world.h"
 

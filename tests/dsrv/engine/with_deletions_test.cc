@@ -1,6 +1,7 @@
 // A namespace is deleted in all partitions before its name is free again.
 #include "dsrv/engine/deletions.h"
 
+#include "dsrv/engine/namespaces.h"
 #include "tests/dsrv/engine/parted.h"
 
 namespace dfsmr {

@@ -168,8 +168,7 @@ Result<Ok> Caller::MayResolve(const std::vector<std::string>& secrets) const {
   return Ok{};
 }
 
-void Caller::On(std::string_view ids, std::string_view detail) const {
-  if (!Audited()) return;
+void Caller::NoteOn(std::string_view ids, std::string_view detail) const {
   info_->on = ids;
   info_->detail = detail;
 }
@@ -189,10 +188,6 @@ AuditEntry Caller::Entry() const {
   entry.door = info_->door;
   entry.request_id = info_->request_id;
   return entry;
-}
-
-void Caller::Note(const Error* error) const {
-  if (Audited()) NoteOutside(info_->on, info_->detail, error);
 }
 
 void Caller::NoteOutside(std::string_view on, std::string_view detail, const Error* error) const {

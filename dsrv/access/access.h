@@ -69,7 +69,9 @@ class Caller {
   const Principal* principal() const { return info_ ? info_->who.get() : nullptr; }
 
   // Notes what the call is about, for the audit trail. One thread at a time.
-  void On(std::string_view ids, std::string_view detail = "") const;
+  void On(std::string_view ids, std::string_view detail = "") const {
+    if (Audited()) NoteOn(ids, detail);
+  }
   // Whether the audit trail has to say what this call changes.
   bool Audited() const {
     return info_ && info_->audit &&
@@ -80,7 +82,9 @@ class Caller {
   // An error when it has to, and cannot.
   Result<Ok> MayNoteOutside() const { return AuditedOutside() ? info_->audit->Ready() : Ok{}; }
   // Says in the audit trail how a change ended. Does nothing when the call is not Audited.
-  void Note(const Error* error) const;
+  void Note(const Error* error) const {
+    if (Audited()) NoteOutside(info_->on, info_->detail, error);
+  }
   void NoteOutside(std::string_view on, std::string_view detail, const Error* error) const;
 
  private:
@@ -97,6 +101,7 @@ class Caller {
     std::string on;
     std::string detail;
   };
+  void NoteOn(std::string_view ids, std::string_view detail) const;
   bool Changer() const { return !info_->who || Among(info_->who->role(), kChangers); }
   AuditEntry Entry() const;
   Error Denied(const Deed& deed, std::string_view ns, std::string_view why) const;

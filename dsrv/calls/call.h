@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "dsrv/calls/backend.h"
 
@@ -53,6 +54,14 @@ class Call : public Origin {
   // From now on a stop of the server waits for the end of the call. False: the server is stopping,
   // and the call has failed.
   bool Enter();
+  // Keeps something, at most one thing, as long as the call lives.
+  template <typename Kept>
+  Kept* Keep(Kept kept) {
+    auto owned = std::make_shared<Kept>(std::move(kept));
+    Kept* const place = owned.get();
+    kept_ = std::move(owned);
+    return place;
+  }
   // At most one follower. Call it before the call's handler returns.
   void Follow(std::shared_ptr<Follower> follower) { follower_ = std::move(follower); }
 
@@ -73,6 +82,7 @@ class Call : public Origin {
   const Backend& backend_;
   Caller caller_;
   std::shared_ptr<Follower> follower_;
+  std::shared_ptr<void> kept_;
   bool entered_ = false;
   bool waits_ = false;
   const Method* method_ = nullptr;  // null: it is not counted

@@ -162,44 +162,76 @@ Result<Ok> MayChangeIn(const Row& row, Engine& engine, const Request& request) {
   return may;
 }
 
+// The error is a copy, since a call that has failed may be gone at once with all that it keeps.
+inline void FailBy(Call& call, Error error) { call.Fail(error); }
+
+// A call on its way through a row that decides. It lives as long as the call.
+template <typename Row, typename Request, typename Command, typename Outcome, typename Reply>
+struct DecideCall {
+  const Row& row;
+  Call& call;
+  const Request& request;
+  Reply* const reply;
+  Command command;
+  std::optional<Result<Outcome>> outcome = {};
+
+  void Decide(Engine& engine) {
+    const auto may = MayChangeIn(row, engine, request);
+    outcome = may ? row.run(engine, call.caller(), command) : Result<Outcome>(may.error());
+    engine.AfterCommit([this] { Answer(); });
+  }
+  void Answer() {
+    if (!*outcome) return FailBy(call, outcome->error());
+    row.reply(**outcome, command, reply);
+    call.Succeed();
+  }
+};
+
 template <typename N, typename Request, typename Command, typename Outcome, typename Reply>
 void Run(const DecideRow<N, Request, Command, Outcome, Reply>& row, Call& call,
          const Request& request, Reply* reply) {
+  using Row = DecideRow<N, Request, Command, Outcome, Reply>;
   auto parsed = row.parse(request, call);
   if (!parsed) return call.Refuse(parsed.error());
   if (!call.Enter()) return;
-  PostFor(call, request.ByteSizeLong(),
-          [&row, &call, &request, reply, command = *std::move(parsed)](Engine& engine) mutable {
-            auto may = MayChangeIn(row, engine, request);
-            auto outcome = may ? row.run(engine, call.caller(), command)
-                               : Result<Outcome>(may.error());
-            engine.AfterCommit([&row, &call, reply, command = std::move(command),
-                                outcome = std::move(outcome)] {
-              if (!outcome) return call.Fail(outcome.error());
-              row.reply(*outcome, command, reply);
-              call.Succeed();
-            });
-          });
+  auto* const way = call.Keep(DecideCall<Row, Request, Command, Outcome, Reply>{
+      row, call, request, reply, *std::move(parsed)});
+  PostFor(call, request.ByteSizeLong(), [way](Engine& engine) { way->Decide(engine); });
 }
+
+// The same of a row that reads.
+template <typename Row, typename Command, typename Reply>
+struct ReadCall {
+  const Row& row;
+  Call& call;
+  Reply* const reply;
+  Command command;
+  Result<Ok> settled = Ok{};
+
+  void Settle(Engine& engine) {
+    settled = row.settle(engine, call.caller(), command);
+    engine.AfterCommit([this] {
+      if (!settled) return FailBy(call, settled.error());
+      call.backend().pool.Post([this] { Read(); });
+    });
+  }
+  void Read() {
+    const auto outcome = row.read(call.backend().reader, command, reply);
+    outcome ? call.Succeed() : call.Fail(outcome.error());
+  }
+};
 
 template <typename N, typename Request, typename Command, typename Reply>
 void Run(const ReadRow<N, Request, Command, Reply>& row, Call& call, const Request& request,
          Reply* reply) {
+  using Row = ReadRow<N, Request, Command, Reply>;
   auto parsed = row.parse(request, call);
   if (!parsed) return call.Refuse(parsed.error());
   if (!call.Enter()) return;
   if (call.backend().pool.Behind(limits::kMailboxWait)) return call.Fail(Overloaded());
-  auto command = std::make_shared<const Command>(*std::move(parsed));
-  PostFor(call, request.ByteSizeLong(), [&row, &call, reply, command](Engine& engine) {
-    auto settled = row.settle(engine, call.caller(), *command);
-    engine.AfterCommit([&row, &call, reply, command, settled = std::move(settled)] {
-      if (!settled) return call.Fail(settled.error());
-      call.backend().pool.Post([&row, &call, reply, command] {
-        auto outcome = row.read(call.backend().reader, *command, reply);
-        outcome ? call.Succeed() : call.Fail(outcome.error());
-      });
-    });
-  });
+  auto* const way =
+      call.Keep(ReadCall<Row, Command, Reply>{row, call, reply, *std::move(parsed)});
+  PostFor(call, request.ByteSizeLong(), [way](Engine& engine) { way->Settle(engine); });
 }
 
 template <typename N, typename Request, typename Reply>

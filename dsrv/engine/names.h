@@ -1,5 +1,5 @@
 // The names of the engine's parts and of what they hand each other, for headers that only refer to
-// them: so a change to the header of a part rebuilds what calls the part, and not all that knows it.
+// them: so a change to the header of a part rebuilds what calls the part, not all that knows it.
 #pragma once
 
 namespace dfsmr {

@@ -218,6 +218,7 @@ std::vector<std::function<void()>> Engine::TakeAnswers() {
 }
 
 Turn Engine::EndTurn() {
+  if (std::exchange(parts_->flushed, false)) parts_->limits.Save();
   parts_->residents.Write();
   parts_->groups.Write();
   parts_->bulks.Write();
@@ -279,7 +280,7 @@ void Engine::AfterPass(SessionId session, std::function<void(bool)> tell) {
 void Engine::Flush() {
   parts_->residents.SettleAll();
   parts_->statistics.Save();
-  parts_->limits.Save();
+  parts_->flushed = true;
   parts_->agents.Save();
 }
 

@@ -60,6 +60,7 @@ struct Engine::Parts {
   Parts(Store& store, EngineOptions given);
 
   const EngineOptions options;
+  bool flushed = false;  // in this turn: what begins after that counts for the rates, too
   // Each part is given what stands above it.
   OpenTurn turn;
   Messages messages;

@@ -300,6 +300,18 @@ TEST_CASE("a rate lets begin as many as it says, over a restart") {
   CHECK(StateOf(world, "d") == "RUNNING");
 }
 
+TEST_CASE("what begins in the turn in which the server stops counts for a rate") {
+  World world;
+  world.Define(Limited("{key: k, rate: 6/1m, burst: 1}"));
+  for (const char* id : {"a", "b", "c"}) world.Start("m", id);
+  CHECK(StateOf(world, "b") == "SCHEDULED");
+  world.Advance(11s);
+  world.Restart();
+  CHECK(StateOf(world, "b") == "RUNNING");
+  world.Elapse(2s);
+  CHECK(StateOf(world, "c") == "SCHEDULED");
+}
+
 TEST_CASE("built-in keys limit what has no limit of its own, once they have a number") {
   World world;
   world.Define("id: m\n" + std::string(kNodes));

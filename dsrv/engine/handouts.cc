@@ -126,7 +126,8 @@ void HandOuts::Absorb(const Change& change) {
   for (const Tokens::Touched& touched : change.touched()) {
     const Token* token = instance.tokens.Find(touched.visit);
     if (!token || token->state != TokenState::kReady) continue;
-    const bool was = touched.before && touched.before->state == TokenState::kReady;
+    const bool was = touched.before && touched.before->state == TokenState::kReady &&
+                     touched.before->available_at == token->available_at;
     if (!was || !Runs(change.before.state)) Enqueue(change.resident, *token);
   }
   /*mutant resumed-not-queued*/ if (change.before.state == InstanceState::kPaused) {
@@ -187,7 +188,9 @@ bool HandOuts::TakeOne(Agenda::Popped popped, const Taker& taker, Task* task, bo
   const Instance& instance = resident.instance;
   MachineState& machine = *resident.version->machine;
   const Token* token = instance.tokens.Find(popped.entry.visit);
-  if (!token || token->state != TokenState::kReady || !Runs(instance.state)) {
+  // One that has another place in line by now was queued there anew.
+  const bool stands = token && token->available_at == popped.entry.since;
+  if (!stands || token->state != TokenState::kReady || !Runs(instance.state)) {
     throttle_.NotNeeded(machine, popped);
     return false;
   }

@@ -42,6 +42,23 @@ void CrashSometimes(World& world, bool crash) {
   if (crash) world.Restart();
 }
 
+TEST_CASE("what is resumed stands in line as if it had just come, over a restart, too") {
+  for (bool crash : {false, true}) {
+    CAPTURE(crash);
+    World world;
+    world.Define(kPair);
+    world.Start("m", "a");
+    world.Advance(1s);
+    world.Start("m", "b");
+    Cancel(world, "a");
+    world.Advance(1s);
+    REQUIRE(Resume(world, "a"));
+    CrashSometimes(world, crash);
+    CHECK(world.ReadyOne().instance == "b");
+    CHECK(world.ReadyOne().instance == "a");
+  }
+}
+
 TEST_CASE("a resumed machine is among the living again, in rows and counters") {
   for (bool crash : {false, true}) {
     CAPTURE(crash);

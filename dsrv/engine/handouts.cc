@@ -182,6 +182,8 @@ std::vector<Task> HandOuts::Take(const Filter& filter, const Taker& taker, size_
 }
 
 bool HandOuts::TakeOne(Agenda::Popped popped, const Taker& taker, Task* task, bool* durable) {
+  // A queue for one worker alone may be gone once its instance has moved.
+  const bool stays = Agenda::KeyOf(popped.queue).agent.empty();
   auto touched = changer_.Touch(Agenda::KeyOf(popped.queue).ns, popped.entry.instance);
   if (!touched) return false;
   Resident& resident = **touched;
@@ -192,6 +194,7 @@ bool HandOuts::TakeOne(Agenda::Popped popped, const Taker& taker, Task* task, bo
   const bool stands = token && token->available_at == popped.entry.since;
   if (!stands || token->state != TokenState::kReady || !Runs(instance.state)) {
     throttle_.NotNeeded(machine, popped);
+    if (stays) agenda_.KeepTurn(popped);
     return false;
   }
   if (!instance.dry_run && token->TimedOutBefore() && throttle_.HoldsBack(machine, popped)) {

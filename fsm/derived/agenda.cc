@@ -334,12 +334,17 @@ std::optional<Agenda::Popped> Agenda::Pop(const Filter& filter, std::string_view
   Queue* queue = Next(group, named ? NamedGroup(named, filter) : nullptr);
   if (!queue) return std::nullopt;
   auto level = queue->levels.begin();
-  Popped popped{queue, std::move(level->second.front())};
+  Popped popped{queue, std::move(level->second.front()), queue->served};
   level->second.pop_front();
   if (level->second.empty()) queue->levels.erase(level);
   queue->served = ++tick_;
   Rerank(queue);
   return popped;
+}
+
+void Agenda::KeepTurn(const Popped& popped) {
+  popped.queue->served = popped.served;
+  Rerank(popped.queue);
 }
 
 std::vector<Agenda::Level> Agenda::Peek(const Filter& filter, std::string_view name, size_t most) {

@@ -106,9 +106,12 @@ class Agenda {
   struct Popped {
     Queue* queue;
     ReadyEntry entry;
+    uint64_t served = 0;  // when something of its queue was handed out before
   };
   // The next entry for the filter of a worker of this name; nullopt when nothing matches.
   std::optional<Popped> Pop(const Filter& filter, std::string_view name = {});
+  // What was popped is not ready any more: its queue still has its turn. Right after the pop.
+  void KeepTurn(const Popped& popped);
   // What Pop would find, by priority, highest first: at least `most` entries, or all there are.
   struct Level {
     int64_t priority = 0;

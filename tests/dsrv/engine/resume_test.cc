@@ -59,6 +59,18 @@ TEST_CASE("what is resumed stands in line as if it had just come, over a restart
   }
 }
 
+TEST_CASE("what is cancelled while it is ready takes its machine no turn") {
+  World world;
+  world.Define(kPair);
+  world.Define("id: other\nnodes: {a: {start: true, transitions: {ok: z}}, z: {final: true}}\n");
+  for (const char* id : {"gone", "gone2", "a", "b"}) world.Start("m", id);
+  for (const char* id : {"c", "d"}) world.Start("other", id);
+  for (const char* id : {"gone", "gone2"}) Cancel(world, id);
+  std::vector<std::string> machines;
+  for (const Task& task : world.Ready()) machines.push_back(task.machine);
+  CHECK(machines == std::vector<std::string>{"m", "other", "m", "other"});
+}
+
 TEST_CASE("a resumed machine is among the living again, in rows and counters") {
   for (bool crash : {false, true}) {
     CAPTURE(crash);

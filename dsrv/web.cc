@@ -41,7 +41,7 @@ TlsFiles TlsOf(const Flags& flags) {
   return files;
 }
 
-Error Elsewhere() {
+Error DoneElsewhere() {
   return {Code::kUnavailable, Reason::kNone,
           "another server of this store has to do that: ask there, or again later"};
 }
@@ -127,7 +127,7 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
   options.session.asks = flags_.auth;
   options.session.end = [this](const http::Asker& asker, auto done) {
     const BoundPtr bound = this->bound();
-    if (!bound) return done(std::optional(Elsewhere()));
+    if (!bound) return done(std::optional(DoneElsewhere()));
     EndSession(bound->behind.backend, AskerOrigin(asker),
                [bound, done = std::move(done)](const Error* error) {
                  done(error ? std::optional(*error) : std::nullopt);
@@ -159,7 +159,7 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
 void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
                    std::function<void(http::Response)> done) {
   const BoundPtr bound = this->bound();
-  if (!bound) return done(http::ToResponse(http::Failure::Of(Elsewhere())));
+  if (!bound) return done(http::ToResponse(http::Failure::Of(DoneElsewhere())));
   const Backend* const backend = &bound->behind.backend;
   if (!backend->gate.Admit()) return done(http::ToResponse(http::Failure::Of(Stopping())));
   const http::Request& asked = exchange.request;
@@ -226,7 +226,7 @@ std::string Web::ProcessText(bool whole, metrics::Form form) const {
 
 // Of a server that serves nothing. Who may scrape it the owner knows.
 void Web::ScrapeAlone(const http::Exchange& exchange, std::function<void(http::Response)> done) {
-  if (!counts_) return done(http::ToResponse(http::Failure::Of(Elsewhere())));
+  if (!counts_) return done(http::ToResponse(http::Failure::Of(DoneElsewhere())));
   const metrics::Form form = metrics::FormOf(exchange.request.Header("accept").value_or(""));
   const auto answer = [this, form, done](bool whole) {
     http::Response response;

@@ -93,8 +93,8 @@ constexpr Row kRows[] = {
     {"dfsmr.v1.NamespaceService/UpdateNamespace", Reach::kForAll},
     {"dfsmr.v1.NamespaceService/FreezeNamespace", Reach::kForAll},
     {"dfsmr.v1.NamespaceService/DeleteNamespace", Reach::kForAll},
-    {"dfsmr.v1.NamespaceService/ExportNamespace", Reach::kOwn},
-    {"dfsmr.v1.NamespaceService/ImportNamespace", Reach::kOwn},
+    {"dfsmr.v1.NamespaceService/ExportNamespace", Reach::kAtHome},
+    {"dfsmr.v1.NamespaceService/ImportNamespace", Reach::kAtHome},
 
     {"dfsmr.v1.SecretService/PutSecret", Reach::kAtHome},
     {"dfsmr.v1.SecretService/ListSecrets", Reach::kAtHome},

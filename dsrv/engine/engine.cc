@@ -105,7 +105,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
                  upgrades, limits, groups, bulks, agents, retention, measures, workers, packages,
                  secrets, messages, options}),
       imports({turn, spaces, catalog, documents, statistics, residents, trust, schedules, triggers,
-               limits, groups, packages, all}),
+               limits, groups, packages, followers, all, options}),
+      elsewhere(catalog, launcher),
       all{&messages, &followers, &planner,   &walker,    &family,     &limits,   &hooks,
           &spawner,  &launcher,  &schedules, &canceller, &resumer,    &upgrades, &claims,
           &sessions, &timers,    &unclaimed, &desk,      &operations, &agents,   &handouts,
@@ -353,6 +354,7 @@ Spaces& Engine::namespaces() { return parts_->spaces; }
 Secrets& Engine::secrets() { return parts_->secrets; }
 Deletions& Engine::deletions() { return parts_->deletions; }
 Imports& Engine::imports() { return parts_->imports; }
+Elsewhere& Engine::elsewhere() { return parts_->elsewhere; }
 
 Result<Ok> Engine::Freeze(const std::string& ns, bool frozen, const std::string& client) {
   using rows::SpaceState;

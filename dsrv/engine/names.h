@@ -14,6 +14,7 @@ class Control;
 class Deletions;
 class Desk;
 class Documents;
+class Elsewhere;
 class Family;
 class Followers;
 class Groups;

@@ -21,6 +21,7 @@ class Groups;
 class HandOuts;
 class Imports;
 class Intake;
+class ItemTaker;
 class Launcher;
 class LimitCounts;
 class LimitNumbersBook;
@@ -58,6 +59,7 @@ class Values;
 class Workers;
 
 struct AdoptedMachine;
+struct AdoptedTrigger;
 struct Adoption;
 struct AgentView;
 struct BulkView;

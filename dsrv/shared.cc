@@ -270,8 +270,8 @@ Result<std::unique_ptr<Served>> SharedServer::OpenPartition(const PartRow& mine)
 
 void SharedServer::Serve(const Partitions::Part& part) {
   const auto serve = [this, part] { keeper_->Serves(part.id, part.inside); };
-  if (part.id != kHome) return serve();
   web_->Bind(part.served->behind(part.served));
+  if (part.id != kHome) return serve();
   // The last owner may have changed something, and died before all had adopted it.
   front_->outside().partitions > 1 ? spreader_->Begin("", serve) : serve();
 }
@@ -342,7 +342,7 @@ void SharedServer::Stop(const std::vector<Partitions::Part>& parts,
     if (!all) spdlog::warn("some calls did not end in time; they are cut off");
     front_->SetRoute(part.id, {});
     front_->LoseInside(part.id);
-    if (part.id == kHome) web_->Unbind();
+    web_->Unbind(part.id);
     part.served->backend().gate.WaitEmpty(std::chrono::steady_clock::now() + kHandOver);
     part.served->Stop();
   }

@@ -63,6 +63,8 @@ class Served {
     std::function<void(v1::Cluster*)> cluster = {};
     // Carries its messages to other partitions. Null: it is the only one.
     Carrier* carrier = nullptr;
+    // How it asks these; null likewise.
+    const Others* others = nullptr;
   };
 
   // Reads what is in the store. `flags` must outlive it.

@@ -21,6 +21,7 @@
 #include "dsrv/cluster/sight.h"
 #include "dsrv/cluster/spreader.h"
 #include "dsrv/delivery.h"
+#include "dsrv/inquiry.h"
 #include "dsrv/listen.h"
 #include "dsrv/loop/carrier.h"
 #include "dsrv/partitions.h"
@@ -118,7 +119,9 @@ class SharedServer {
   std::unique_ptr<Keeper> keeper_;
   std::unique_ptr<Spreader> spreader_;
   std::unique_ptr<Delivery> delivery_;
+  std::unique_ptr<Inquiry> inquiry_;
   std::unique_ptr<Carrier> carrier_;  // null: there is one partition
+  std::optional<Others> others_;      // none likewise
   std::unique_ptr<grpc::Server> server_;
   std::atomic<bool> giving_ = false;   // a partition: one at a time
   std::atomic<bool> serving_ = false;  // as health says
@@ -175,13 +178,28 @@ Result<Ok> SharedServer::Open() {
                          .deliver =
                              [this](const std::string& portion, auto done) {
                                delivery_->Take(portion, std::move(done));
+                             },
+                         .answer =
+                             [this](const std::string& question, auto done) {
+                               inquiry_->Answer(question, std::move(done));
                              }};
   front_ = std::make_unique<Front>(std::move(outside));
   delivery_ = std::make_unique<Delivery>(*front_, partitions_);
+  inquiry_ = std::make_unique<Inquiry>(*front_, partitions_);
   if (cluster->partitions > 1) {
     carrier_ = std::make_unique<Carrier>([this](Carrier::Portion portion, Carrier::Told told) {
       delivery_->Deliver(std::move(portion), std::move(told));
     });
+    others_ = Others{.partitions = cluster->partitions,
+                     .ask =
+                         [this](peer::Question question, milliseconds patience,
+                                Others::Done done) {
+                           inquiry_->Ask(std::move(question), patience, std::move(done));
+                         },
+                     .spread =
+                         [this](const std::string& ns, std::function<void()> done) {
+                           spreader_->Begin(ns, std::move(done));
+                         }};
   }
   keeper_ = std::make_unique<Keeper>(*store_.roster, self_, joined_, *front_, ForKeeper());
   spreader_ = std::make_unique<Spreader>(*keeper_, *front_, front_->outside().adopt);
@@ -245,14 +263,15 @@ Result<std::unique_ptr<Served>> SharedServer::OpenPartition(const PartRow& mine)
                            [this](v1::Cluster* cluster) {
                              Show(*keeper_, self_, store_.roster->Facts(), cluster);
                            },
-                       .carrier = carrier_.get()},
+                       .carrier = carrier_.get(),
+                       .others = others_ ? &*others_ : nullptr},
                       *std::move(opened));
 }
 
 void SharedServer::Serve(const Partitions::Part& part) {
   const auto serve = [this, part] { keeper_->Serves(part.id, part.inside); };
-  if (part.id != kHome) return serve();
   web_->Bind(part.served->behind(part.served));
+  if (part.id != kHome) return serve();
   // The last owner may have changed something, and died before all had adopted it.
   front_->outside().partitions > 1 ? spreader_->Begin("", serve) : serve();
 }
@@ -323,7 +342,7 @@ void SharedServer::Stop(const std::vector<Partitions::Part>& parts,
     if (!all) spdlog::warn("some calls did not end in time; they are cut off");
     front_->SetRoute(part.id, {});
     front_->LoseInside(part.id);
-    if (part.id == kHome) web_->Unbind();
+    web_->Unbind(part.id);
     part.served->backend().gate.WaitEmpty(std::chrono::steady_clock::now() + kHandOver);
     part.served->Stop();
   }

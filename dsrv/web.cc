@@ -8,6 +8,7 @@
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/http/mapping.h"
+#include "dsrv/metrics/joined.h"
 #include "dsrv/wire/schedules.h"
 
 namespace dfsmr {
@@ -41,7 +42,7 @@ TlsFiles TlsOf(const Flags& flags) {
   return files;
 }
 
-Error Elsewhere() {
+Error DoneElsewhere() {
   return {Code::kUnavailable, Reason::kNone,
           "another server of this store has to do that: ask there, or again later"};
 }
@@ -103,14 +104,25 @@ void Web::Bind(Behind behind) {
                          },
                          bound->behind.room, bound->behind.exporter, counts_});
   }
+  BoundPtr last;
   const Lock lock(mutex_);
-  bound_ = std::move(bound);
+  last = std::exchange(bound_[backend.reader.partition], std::move(bound));
 }
 
-void Web::Unbind() {
+void Web::Unbind(PartitionId partition) {
   BoundPtr last;  // what is behind it ends, if nobody uses it, when the lock is free again
   const Lock lock(mutex_);
-  last.swap(bound_);
+  const auto found = bound_.find(partition);
+  if (found == bound_.end()) return;
+  last = std::move(found->second);
+  bound_.erase(found);
+}
+
+std::vector<Web::BoundPtr> Web::AllBound() const {
+  const Lock lock(mutex_);
+  std::vector<BoundPtr> all;
+  for (const auto& [partition, bound] : bound_) all.push_back(bound);
+  return all;
 }
 
 void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
@@ -127,7 +139,7 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
   options.session.asks = flags_.auth;
   options.session.end = [this](const http::Asker& asker, auto done) {
     const BoundPtr bound = this->bound();
-    if (!bound) return done(std::optional(Elsewhere()));
+    if (!bound) return done(std::optional(DoneElsewhere()));
     EndSession(bound->behind.backend, AskerOrigin(asker),
                [bound, done = std::move(done)](const Error* error) {
                  done(error ? std::optional(*error) : std::nullopt);
@@ -159,7 +171,7 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
 void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
                    std::function<void(http::Response)> done) {
   const BoundPtr bound = this->bound();
-  if (!bound) return done(http::ToResponse(http::Failure::Of(Elsewhere())));
+  if (!bound) return done(http::ToResponse(http::Failure::Of(DoneElsewhere())));
   const Backend* const backend = &bound->behind.backend;
   if (!backend->gate.Admit()) return done(http::ToResponse(http::Failure::Of(Stopping())));
   const http::Request& asked = exchange.request;
@@ -187,32 +199,66 @@ void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const 
 }
 
 void Web::TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done) {
-  const BoundPtr bound = this->bound();
-  if (!bound) return ScrapeAlone(exchange, std::move(done));
-  const Backend* const backend = &bound->behind.backend;
-  const http::Asker asker = http::ToAsker(exchange.request, exchange.visitor);
-  const auto caller = bound->collector->Admit(AskerOrigin(asker));
-  const bool open = caller && backend->gate.Admit();
-  if (!open) {
-    const Error error = caller ? Stopping() : caller.error();
-    backend->refusals.Note(error, asker.peer, asker.request_id);
-    return done(http::ToResponse(http::Failure::Of(error)));
+  std::vector<BoundPtr> all = AllBound();
+  all.empty() ? ScrapeAlone(exchange, std::move(done))
+              : Scrape(std::move(all), exchange, std::move(done));
+}
+
+// The texts of all partitions that this server serves, as they come.
+struct Web::Scraped {
+  std::vector<BoundPtr> of;
+  metrics::Form form;
+  std::function<void(http::Response)> done;
+  Mutex mutex;
+  std::vector<std::string> texts GUARDED(mutex);
+  std::optional<Error> failed GUARDED(mutex);
+  size_t left GUARDED(mutex) = 0;
+
+  void Take(size_t part, Result<std::string> text) {
+    Lock lock(mutex);
+    text ? void(texts[part] = *std::move(text)) : void(failed = text.error());
+    if (--left > 0) return;
+    http::Response response;
+    if (failed) {
+      response = http::ToResponse(http::Failure::Of(*failed));
+    } else {
+      response.Set("content-type", std::string(metrics::MediaType(form)));
+      response.body = metrics::Joined(texts);
+    }
+    lock.Unlock();
+    done(std::move(response));
+    for (const BoundPtr& bound : of) bound->behind.backend.gate.Leave();
   }
-  const auto accept = exchange.request.Header("accept");
-  const metrics::Form form = metrics::FormOf(accept.value_or(""));
-  bound->collector->Scrape(
-      [who = *caller](const std::string& ns) { return who.Sees(ns); }, form,
-      [bound, backend, form, done = std::move(done)](Result<std::string> text) {
-        http::Response response;
-        if (text) {
-          response.Set("content-type", std::string(metrics::MediaType(form)));
-          response.body = *std::move(text);
-        } else {
-          response = http::ToResponse(http::Failure::Of(text.error()));
-        }
-        done(std::move(response));
-        backend->gate.Leave();
-      });
+};
+
+void Web::Scrape(std::vector<BoundPtr> all, const http::Exchange& exchange,
+                 std::function<void(http::Response)> done) {
+  const BoundPtr first = all.front();
+  const http::Asker asker = http::ToAsker(exchange.request, exchange.visitor);
+  const auto caller = first->collector->Admit(AskerOrigin(asker));
+  std::optional<Error> error;
+  if (!caller) error = caller.error();
+  // One that is on its way to another server is counted there.
+  if (caller) std::erase_if(all, [](const auto& one) { return !one->behind.backend.gate.Admit(); });
+  if (!error && all.empty()) error = Stopping();
+  if (error) {
+    first->behind.backend.refusals.Note(*error, asker.peer, asker.request_id);
+    return done(http::ToResponse(http::Failure::Of(*error)));
+  }
+  auto scraped = std::make_shared<Scraped>();
+  scraped->of = all;
+  scraped->form = metrics::FormOf(exchange.request.Header("accept").value_or(""));
+  scraped->done = std::move(done);
+  {
+    const Lock lock(scraped->mutex);
+    scraped->texts.resize(all.size());
+    scraped->left = all.size();
+  }
+  for (size_t part = 0; part < all.size(); ++part) {
+    all[part]->collector->Scrape(
+        [who = *caller](const std::string& ns) { return who.Sees(ns); }, scraped->form,
+        [scraped, part](Result<std::string> text) { scraped->Take(part, std::move(text)); });
+  }
 }
 
 std::string Web::ProcessText(bool whole, metrics::Form form) const {
@@ -226,7 +272,7 @@ std::string Web::ProcessText(bool whole, metrics::Form form) const {
 
 // Of a server that serves nothing. Who may scrape it the owner knows.
 void Web::ScrapeAlone(const http::Exchange& exchange, std::function<void(http::Response)> done) {
-  if (!counts_) return done(http::ToResponse(http::Failure::Of(Elsewhere())));
+  if (!counts_) return done(http::ToResponse(http::Failure::Of(DoneElsewhere())));
   const metrics::Form form = metrics::FormOf(exchange.request.Header("accept").value_or(""));
   const auto answer = [this, form, done](bool whole) {
     http::Response response;

@@ -7,8 +7,10 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "dsrv/calls/backend.h"
 #include "dsrv/calls/webhooks.h"
@@ -20,6 +22,7 @@
 #include "dsrv/metrics/cluster.h"
 #include "dsrv/metrics/collector.h"
 #include "fsm/base/mutex.h"
+#include "storage/place.h"
 
 namespace dfsmr {
 
@@ -47,10 +50,10 @@ class Web {
   // it before the others.
   using Counts = std::function<std::shared_ptr<const metrics::ClusterCounts>()>;
   void Share(Counts counts) { counts_ = std::move(counts); }
-  // From now on `behind` does what is no call: webhooks, the ends of sessions, scrapes. Until then,
-  // and where another server has it, they are UNAVAILABLE. Any thread.
+  // From now on `behind` is scraped, and that of home does what else is no call: webhooks, the ends
+  // of sessions. Until then, and where another server has it, these are UNAVAILABLE. Any thread.
   void Bind(Behind behind);
-  void Unbind();
+  void Unbind(PartitionId partition);
 
   // The server stops: what is under way is answered, and nothing follows it.
   void Drain();
@@ -64,17 +67,22 @@ class Web {
     std::unique_ptr<metrics::Collector> collector;
   };
   using BoundPtr = std::shared_ptr<const Bound>;
+  struct Scraped;
 
   explicit Web(const Flags& flags) : flags_(flags) {}
   // Null: another server has it.
   BoundPtr bound() const {
     const Lock lock(mutex_);
-    return bound_;
+    const auto home = bound_.find(kHome);
+    return home == bound_.end() ? nullptr : home->second;
   }
+  std::vector<BoundPtr> AllBound() const;
   bool Turning();
   void TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
                 std::function<void(http::Response)> done);
   void TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done);
+  void Scrape(std::vector<BoundPtr> all, const http::Exchange& exchange,
+              std::function<void(http::Response)> done);
   void ScrapeAlone(const http::Exchange& exchange, std::function<void(http::Response)> done);
   std::string ProcessText(bool whole, metrics::Form form) const;
   http::GuardOptions ToGuard() const;
@@ -84,7 +92,7 @@ class Web {
       std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now());
   Counts counts_;  // null: the store is this server's alone
   mutable Mutex mutex_;
-  BoundPtr bound_ GUARDED(mutex_);
+  std::map<PartitionId, BoundPtr> bound_ GUARDED(mutex_);
   std::unique_ptr<http::Inside> inside_;
   std::unique_ptr<http::Pages> pages_;
   std::unique_ptr<http::Router> router_;

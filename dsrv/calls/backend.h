@@ -25,6 +25,7 @@ class Cluster;
 }
 
 class Backups;
+struct Others;
 class Watchers;
 
 // What there is to say of the process.
@@ -57,6 +58,7 @@ struct Backend {
   // Says which servers share the store, and who owns what; all but the counts. Any thread.
   std::function<void(v1::Cluster*)> cluster = {};
   bool parted = false;  // it is one of several partitions
+  const Others* others = nullptr;  // these; null: there are none
 };
 
 }  // namespace dfsmr

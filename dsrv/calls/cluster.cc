@@ -1,6 +1,7 @@
 #include "dsrv/calls/cluster.h"
 
 #include "dsrv/calls/method.h"
+#include "dsrv/engine/messages.h"
 #include "dsrv/engine/survey.h"
 
 namespace dfsmr {
@@ -16,6 +17,7 @@ void CountInto(Engine& engine, v1::Cluster* cluster) {
     partition.set_live(all.scheduled + all.running + all.paused);
     partition.set_ready(all.ready);
     partition.set_claimed(all.claimed);
+    partition.set_outbox(engine.messages().outgoing()->waiting());
   }
 }
 

@@ -35,9 +35,9 @@ constexpr std::string_view kCountedIs[] = {"ready", "claimed", "waiting", "held"
 constexpr std::string_view kSystemNodes[] = {"dfsmr.cancelled", "dfsmr.aborted", "dfsmr.timeout",
                                              "dfsmr.upgraded"};
 
-class Counting {
+class CounterSum {
  public:
-  Counting(const InstanceFilter& filter, v1::CountInstancesRequest::By by)
+  CounterSum(const InstanceFilter& filter, v1::CountInstancesRequest::By by)
       : filter_(filter), by_(by) {
     for (const FilterTerm& term : filter.terms()) Look(term);
     if (by == v1::CountInstancesRequest::RESULT) able_ = false;
@@ -151,7 +151,7 @@ std::optional<v1::CountInstancesResponse> CountByCounters(const Survey& survey,
                                                           const std::string& ns,
                                                           const InstanceFilter& filter,
                                                           v1::CountInstancesRequest::By by) {
-  Counting counting(filter, by);
+  CounterSum counting(filter, by);
   if (!counting.able()) return std::nullopt;
   survey.VisitVersions(ns, [&](const CountedVersion& version) { counting.Add(version); });
   return counting.able() ? std::optional(std::move(counting.out())) : std::nullopt;

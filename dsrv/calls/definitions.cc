@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "dsrv/calls/method.h"
+#include "dsrv/calls/counting.h"
 #include "dsrv/engine/compile.h"
 #include "dsrv/wire/checks.h"
 #include "dsrv/wire/pages.h"
@@ -131,7 +132,11 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
     parsed_ = ParseDefinitions(request_.source(), name_, call_.backend().zones);
     sources_ = {std::move(parsed_.definitions), std::move(parsed_.documents)};
     call_.caller().On(IdsOf(sources_), request_.validate_only() ? "validate only" : "");
-    Look(request_.source().size());
+    GatherLive(call_.backend(), ns_, Counting::kShown, /*settle=*/false,
+               [self = shared_from_this()](const Result<LiveCounts>& elsewhere) {
+                 if (elsewhere) self->elsewhere_ = *elsewhere;
+                 self->Look(self->request_.source().size());
+               });
   }
 
  private:
@@ -153,6 +158,7 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
   void Decide(Engine& engine) {
     if (parsed_.ok()) {
       const bool validate_only = request_.validate_only();
+      const CountsElsewhere counted(engine, ns_, elsewhere_);
       auto defined = engine.Define(ns_, &sources_, &compiled_, validate_only);
       if (!defined && ++overtaken_ <= kOvertakenMax) return CompileUnder(engine);
       defined_ = defined ? *std::move(defined)
@@ -237,6 +243,7 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
   Parsed parsed_;           // except for what it defines
   Sources sources_;         // what it defines
   Compiled compiled_;
+  LiveCounts elsewhere_;
   int overtaken_ = 0;  // how often something else was defined while this was compiled
   Result<std::vector<Defined>> defined_ = std::vector<Defined>();
 };

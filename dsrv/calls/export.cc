@@ -10,6 +10,7 @@
 #include "fsm/base/names.h"
 #include "fsm/package/export_path.h"
 #include "fsm/plan/assemble.h"
+#include "storage/rows/carried.h"
 #include "storage/rows/document.h"
 #include "storage/rows/graph.h"
 #include "storage/rows/secret.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr size_t kItemBytes = 1 << 20;
 constexpr size_t kRowsOfFile = 1'000;        // instances
 constexpr size_t kRowsFileBytes = 8u << 20;  // it ends with the instance that comes to more
+constexpr size_t kAheadLeast = 16;           // instances of a partition that are read at once
 
 Error NotFrozen(const std::string& why) {
   return {Code::kFailedPrecondition, Reason::kNotFrozen, why};
@@ -196,12 +198,12 @@ Result<Ok> Export::AddPackages() {
 
 // A worker's claim of work that may be repeated is void where the instance goes on, so two workers
 // would do it.
-Result<Ok> Export::CheckClaims(const Instance& instance) {
+Result<Ok> Export::CheckClaims(const rows::Reader& rows, const Instance& instance) {
   if (!instance.HasLiveClaim()) return Ok{};
   Machine assembled;
   const Machine* machine = nullptr;
   if (instance.plan) {
-    auto graph = rows::GetGraph(moment_.rows, instance);
+    auto graph = rows::GetGraph(rows, instance);
     if (!graph) return graph.error();
     assembled = Assemble(std::make_shared<const PlanGraph>(*std::move(graph)), {.id = "plan"});
     machine = &assembled;
@@ -220,32 +222,55 @@ Result<Ok> Export::CheckClaims(const Instance& instance) {
   return Ok{};
 }
 
-Result<Ok> Export::LookAtInstances() {
+// Each partition has a row of it; where they are not the same, some of the instances would go on
+// with another one.
+Result<Ok> Export::AddGraph(PartitionId partition, const std::string& graph) {
+  const auto [known, added] = graphs_.emplace(graph, partition);
+  if (added || known->second == partition) return Ok{};
+  auto there = rows::GetSharedGraph(RowsOf(known->second), args_.ns, graph);
+  auto here = rows::GetSharedGraph(RowsOf(partition), args_.ns, graph);
+  if (!there || !here) return there ? here.error() : there.error();
+  if (*there == *here) return Ok{};
+  return Error{Code::kFailedPrecondition, Reason::kNone,
+               "the plan " + Quoted(graph) + " is another one in partitions " +
+                   std::to_string(known->second) + " and " + std::to_string(partition) +
+                   ": let the instances of one of them stop"};
+}
+
+Result<Ok> Export::LookAtInstances(PartitionId partition) {
+  const rows::Reader rows = RowsOf(partition);
   Result<Ok> outcome = Ok{};
   auto scanned = rows::ScanInstances(
-      moment_.rows, /*stopped=*/false, {args_.ns, ""}, moment_.resolve, [&](Instance instance) {
+      rows, /*stopped=*/false, {args_.ns, ""}, moment_.resolve, [&](Instance instance) {
         any_ = true;
         if (instance.version > 0) {
           const auto [it, added] = lowest_.emplace(instance.machine, instance.version);
           if (!added) it->second = std::min(it->second, instance.version);
         }
         if (instance.plan && !instance.plan->graph.empty() && !instance.plan->OwnsGraph()) {
-          graphs_.insert(instance.plan->graph);
+          outcome = AddGraph(partition, instance.plan->graph);
         }
         if (instance.provenance && !instance.provenance->group.empty()) {
           groups_.insert(instance.provenance->group);
         }
-        outcome = CheckClaims(instance);
+        if (outcome) outcome = CheckClaims(rows, instance);
         return outcome.has_value();
       });
-  if (!scanned || !outcome) return scanned ? outcome : scanned;
+  return scanned ? outcome : scanned;
+}
+
+Result<Ok> Export::LookAtInstances() {
+  for (PartitionId partition = 0; partition < args_.partitions; ++partition) {
+    if (auto looked = LookAtInstances(partition); !looked) return looked;
+    sources_.push_back({partition, {}});
+  }
   for (const auto& [machine, version] : standing_.used.owned) {
     const auto [it, added] = lowest_.emplace(machine, version);
     if (!added) it->second = std::min(it->second, version);
   }
   // With the version that the name means, which moves the others as it did here.
   std::map<std::string, uint32_t> current;
-  scanned = rows::ScanMachinesOf(moment_.rows, args_.ns, [&](const rows::MachineRow& row) {
+  auto scanned = rows::ScanMachinesOf(moment_.rows, args_.ns, [&](const rows::MachineRow& row) {
     if (!row.candidate) current[row.id] = row.version;
   });
   for (auto& [machine, from] : lowest_) {
@@ -286,17 +311,41 @@ Result<Ok> Export::FillCommonRows() {
     auto carried = rows::CarryVersions(moment_.rows, args_.ns, machine, from, goes);
     if (!carried || !done) return carried ? done : carried;
   }
-  for (const std::string& graph : graphs_) {
-    if (auto carried = rows::CarryGraph(moment_.rows, args_.ns, graph, add); !carried) {
+  for (const auto& [graph, partition] : graphs_) {
+    if (auto carried = rows::CarryGraph(RowsOf(partition), args_.ns, graph, add); !carried) {
       return carried;
     }
   }
   for (const std::string& group : groups_) {
-    if (auto carried = rows::CarryGroup(moment_.rows, args_.ns, group, add); !carried) {
-      return carried;
-    }
+    const rows::Reader rows = RowsOf(PartitionOf(args_.ns, group, args_.partitions));
+    if (auto carried = rows::CarryGroup(rows, args_.ns, group, add); !carried) return carried;
   }
   return done;
+}
+
+Result<Ok> Export::ReadAhead(Source& source) {
+  if (source.over || !source.ahead.empty()) return Ok{};
+  const size_t most = std::max(kRowsOfFile / args_.partitions, kAheadLeast);
+  auto scanned = rows::ScanInstances(
+      RowsOf(source.partition), /*stopped=*/false, {args_.ns, source.last}, moment_.resolve,
+      [&](Instance instance) {
+        source.ahead.push_back(std::move(instance));
+        return source.ahead.size() < most;
+      },
+      {.tokens = false});
+  source.over = source.ahead.empty();
+  if (!source.over) source.last = source.ahead.back().id;
+  return scanned;
+}
+
+Result<Export::Source*> Export::NextSource() {
+  Source* next = nullptr;
+  for (Source& source : sources_) {
+    if (auto read = ReadAhead(source); !read) return read.error();
+    if (source.over) continue;
+    if (!next || source.ahead.front().id < next->ahead.front().id) next = &source;
+  }
+  return next;
 }
 
 // The next file of rows; empty: there is none.
@@ -307,20 +356,21 @@ Result<Ok> Export::FillRows() {
   rows_ = rows::CarriedHead();
   if (++rows_files_ == 1) return FillCommonRows();
   size_t count = 0;
-  Result<Ok> outcome = Ok{};
   const auto add = [this](const rows::CarriedRow& row) { rows_ += rows::CarriedText(row); };
-  auto scanned = rows::ScanInstances(
-      moment_.rows, /*stopped=*/false, {args_.ns, last_}, moment_.resolve,
-      [&](const Instance& instance) {
-        outcome = rows::CarryInstance(moment_.rows, instance, instance.bare, add);
-        last_ = instance.id;
-        ++count;
-        return outcome.has_value() && count < kRowsOfFile && rows_.size() < kRowsFileBytes;
-      },
-      {.tokens = false});
+  for (; count < kRowsOfFile && rows_.size() < kRowsFileBytes; ++count) {
+    auto source = NextSource();
+    if (!source) return source.error();
+    if (!*source) break;
+    const Instance instance = std::move((*source)->ahead.front());
+    (*source)->ahead.pop_front();
+    const rows::Reader rows = RowsOf((*source)->partition);
+    if (auto carried = rows::CarryInstance(rows, instance, instance.bare, add); !carried) {
+      return carried;
+    }
+  }
   if (count == 0) rows_.clear();
   instances_over_ = count == 0;
-  return scanned ? outcome : scanned;
+  return Ok{};
 }
 
 Result<v1::ExportItem> Export::Next() {

@@ -16,6 +16,7 @@
 #include "dsrv/engine/package_views.h"
 #include "dsrv/wire/moment.h"
 #include "dsrv/wire/space_file.h"
+#include "storage/place.h"
 #include "storage/rows/carried.h"
 #include "storage/rows/package.h"
 
@@ -25,6 +26,7 @@ struct ExportArgs {
   std::string ns;
   bool instances = false;
   bool all_versions = false;
+  uint16_t partitions = 1;  // of the store
 };
 
 // What the loop knows of a namespace that is to be exported.
@@ -58,10 +60,25 @@ class Export {
   Result<Ok> AddPackage(const rows::PackageVersionRow& row);
   // What the rows of instances need besides.
   Result<Ok> LookAtInstances();
-  Result<Ok> CheckClaims(const Instance& instance);
+  Result<Ok> LookAtInstances(PartitionId partition);
+  Result<Ok> AddGraph(PartitionId partition, const std::string& graph);
+  Result<Ok> CheckClaims(const rows::Reader& rows, const Instance& instance);
   void AddText(std::string path, std::string text);
   Result<Ok> FillRows();
   Result<Ok> FillCommonRows();
+  rows::Reader RowsOf(PartitionId partition) const {
+    return args_.partitions == 1 ? moment_.rows : rows::Reader{*moment_.view, partition};
+  }
+  // The instances of one partition, some of them read ahead.
+  struct Source {
+    PartitionId partition = kHome;
+    std::deque<Instance> ahead;
+    std::string last = {};  // that was read
+    bool over = false;
+  };
+  Result<Ok> ReadAhead(Source& source);
+  // The one whose next instance comes first by its id; null: there is none any more.
+  Result<Source*> NextSource();
   Result<std::optional<rows::CarriedRow>> VersionToCarry(const rows::CarriedRow& row) const;
 
   const Moment moment_;
@@ -72,14 +89,14 @@ class Export {
 
   // Instances.
   std::map<std::string, uint32_t> lowest_;  // versions, by machine, that some run on
-  std::set<std::string> graphs_;
+  std::map<std::string, PartitionId> graphs_;  // where it has its row
   std::set<std::string> groups_;
   std::string rows_;    // of the file of rows under way
   size_t rows_at_ = 0;  // up to here they were given
   uint64_t rows_files_ = 0;
-  std::string last_;  // the last instance of these
   bool any_ = false;  // there are instances
   bool instances_over_ = false;
+  std::vector<Source> sources_;
 };
 
 }  // namespace dfsmr

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "dsrv/calls/counting.h"
+#include "dsrv/calls/others.h"
 #include "dsrv/wire/checks.h"
 
 namespace dfsmr {
@@ -26,17 +28,28 @@ ExportStream* ExportStream::Begin(const Backend& backend, grpc::CallbackServerCo
     stream->End(sound.error());
     return stream;
   }
-  stream->args_ = {*std::move(ns), request.instances(), request.all_package_versions()};
+  stream->args_ = {*std::move(ns), request.instances(), request.all_package_versions(),
+                   backend.others ? backend.others->partitions : uint16_t{1}};
   stream->caller_ = *caller;
   stream->caller_.On(stream->args_.ns, request.instances() ? "instances" : "");
   backend.access.Watch(*caller, std::weak_ptr<Revocable>(self));
-  const bool posted = backend.loop.Post({.run = [self](Engine& engine) { self->Look(engine); },
-                                         .drop = [self] { self->End(DeadlinePassed()); }});
-  if (!posted) stream->End(Overloaded());
+  GatherLive(backend, stream->args_.ns, Counting::kDecides, /*settle=*/request.instances(),
+             [self](const Result<LiveCounts>& elsewhere) {
+               elsewhere ? self->Begin(*elsewhere) : self->End(elsewhere.error());
+             });
   return stream;
 }
 
-void ExportStream::Look(Engine& engine) {
+void ExportStream::Begin(const LiveCounts& elsewhere) {
+  const bool posted = backend_.loop.Post(
+      {.run = [self = weak_from_this().lock(), elsewhere](
+                  Engine& engine) { self->Look(engine, elsewhere); },
+       .drop = [self = weak_from_this().lock()] { self->End(DeadlinePassed()); }});
+  if (!posted) End(Overloaded());
+}
+
+void ExportStream::Look(Engine& engine, const LiveCounts& elsewhere) {
+  const CountsElsewhere counted(engine, args_.ns, elsewhere);
   auto standing = StandingForExport(engine, args_);
   if (!standing) {
     return engine.AfterCommit([self = weak_from_this().lock(), error = standing.error()] {

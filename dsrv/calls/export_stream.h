@@ -7,6 +7,7 @@
 #include "dsrv/calls/counted.h"
 #include "dsrv/calls/export.h"
 #include "dsrv/calls/method.h"
+#include "dsrv/engine/live_count.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
@@ -30,7 +31,8 @@ class ExportStream : public Counted<grpc::ServerWriteReactor<v1::ExportItem>>,
   void OnDone() override;
   void Revoke(const Error& error) override { End(error); }
 
-  void Look(Engine& engine);
+  void Begin(const LiveCounts& elsewhere);
+  void Look(Engine& engine, const LiveCounts& elsewhere);
   // In the pool.
   void Open();
   void SendNext();

@@ -282,7 +282,12 @@ Result<Ok> ImportFiles::TakeRow(rows::CarriedRow row) {
       auto group = rows::GroupIn(row);
       if (!group) return group.error();
       if (!ValidName(name) || InvalidUtf8(group->note)) return BadArchive("", "a group is damaged");
-      groups_[name] = *std::move(group);
+      const PartitionId place = PartitionOf(ns_, name, partitions_);
+      if (place != kHome) {
+        rows_[place] += rows::CarriedText(row);
+      } else {
+        groups_[name] = *std::move(group);
+      }
       return Ok{};
     }
     case Of::kInstance: {
@@ -315,7 +320,8 @@ Result<Ok> ImportFiles::EndInstance() {
     };
   }
   if (auto sound = CheckCarried(instance_, around_); !sound) return sound;
-  for (const rows::CarriedRow& row : instance_) rows_ += rows::CarriedText(row);
+  std::string& rows = rows_[PartitionOf(ns_, instance_.front().Name(), partitions_)];
+  for (const rows::CarriedRow& row : instance_) rows += rows::CarriedText(row);
   instance_.clear();
   ++instances_;
   return Ok{};

@@ -17,14 +17,19 @@
 #include "dsrv/wire/space_file.h"
 #include "fsm/package/export_path.h"
 #include "fsm/yaml/definitions.h"
+#include "storage/place.h"
 
 namespace dfsmr {
 
 class ImportFiles {
  public:
-  // `quotas`: the caller may set those of the namespace.
-  ImportFiles(std::string ns, FindZone zones, Timestamp now, bool quotas)
-      : ns_(std::move(ns)), zones_(std::move(zones)), now_(now), quotas_(quotas) {}
+  // `quotas`: the caller may set those of the namespace. `partitions`: of the store.
+  ImportFiles(std::string ns, FindZone zones, Timestamp now, bool quotas, uint16_t partitions)
+      : ns_(std::move(ns)),
+        zones_(std::move(zones)),
+        now_(now),
+        quotas_(quotas),
+        partitions_(partitions) {}
   ImportFiles(const ImportFiles&) = delete;
   ImportFiles& operator=(const ImportFiles&) = delete;
 
@@ -40,8 +45,10 @@ class ImportFiles {
   const std::vector<std::pair<std::string, std::string>>& texts() const {
     return packages_.back().texts;
   }
-  // The rows of instances that were found sound since it was asked last, as text.
-  std::string TakeRows() { return std::exchange(rows_, {}); }
+  // The rows of instances, and of groups elsewhere than at home, that were found sound since it was
+  // asked last, as text: each where it is to live.
+  using RowsByPartition = std::map<PartitionId, std::string>;
+  RowsByPartition TakeRows() { return std::exchange(rows_, {}); }
 
   // All has come.
   Result<Ok> Finish();
@@ -85,6 +92,7 @@ class ImportFiles {
   const FindZone zones_;
   const Timestamp now_;
   const bool quotas_;
+  const uint16_t partitions_;
 
   std::string name_;                // of the file
   std::optional<ExportPath> path_;  // likewise; nullopt: none is open
@@ -110,7 +118,7 @@ class ImportFiles {
   CarriedSurroundings around_;
   CarriedInstance instance_;  // the one whose rows are coming
   std::string last_instance_;
-  std::string rows_;
+  RowsByPartition rows_;
   uint64_t instances_ = 0;
   std::vector<std::string> notes_;
 };

@@ -1,8 +1,10 @@
 #include "dsrv/calls/import_stream.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "dsrv/calls/others.h"
 #include "dsrv/calls/packages.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/packages.h"
@@ -16,15 +18,9 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kDataBytes = 1 << 20;  // of an item
-constexpr size_t kAtOnce = 1'000;       // instances in a commit
-constexpr size_t kAtOnceBytes = 4 << 20;
 constexpr int kOvertakenMost = 10;
-
-size_t BytesOf(const CarriedInstance& rows) {
-  size_t bytes = 0;
-  for (const rows::CarriedRow& row : rows) bytes += row.key.size() + row.value.size();
-  return bytes;
-}
+// For the owner of a partition that takes what lives there: it may be a lot.
+constexpr std::chrono::seconds kForRestore{120};
 
 }  // namespace
 
@@ -86,7 +82,8 @@ void ImportStream::TakeHeader() {
   import_.by = IdOf(caller_);
   import_.validate_only = header.validate_only();
   const bool quotas = !caller_.principal() || caller_.MayInAll("to set quotas").has_value();
-  files_ = std::make_unique<ImportFiles>(*ns, backend_.zones, backend_.clock(), quotas);
+  files_ = std::make_unique<ImportFiles>(*ns, backend_.zones, backend_.clock(), quotas,
+                                         backend_.others ? backend_.others->partitions : 1);
   Post([this](Engine& engine) {
     auto may = engine.namespaces().MayUse(import_.ns);
     engine.AfterCommit(
@@ -122,9 +119,19 @@ void ImportStream::TakeData() {
     (void)files_->TakeRows();
     return Read();
   }
-  Staging& staging = files_->in_archive() ? archive_ : rows_;
-  staging.rest += files_->in_archive() ? data : files_->TakeRows();
-  Write(staging, /*all=*/false, [this] { Read(); });
+  if (!files_->in_archive()) return WriteRows(/*all=*/false, [this] { Read(); });
+  archive_.rest += data;
+  Write(archive_, /*all=*/false, [this] { Read(); });
+}
+
+// What has come of rows, each partition's by itself.
+void ImportStream::WriteRows(bool all, const Then& then) {
+  for (auto& [partition, rows] : files_->TakeRows()) rows_[partition].rest += rows;
+  for (auto& [partition, staging] : rows_) {
+    if (staging.rest.size() < kPieceBytes && (!all || staging.rest.empty())) continue;
+    return Write(staging, all, [this, all, then] { WriteRows(all, then); });
+  }
+  then();
 }
 
 void ImportStream::EndFile(Then then) {
@@ -191,8 +198,7 @@ void ImportStream::WritePiece(Staging& staging, Then then) {
 void ImportStream::AllHasCome() {
   if (auto sound = files_->Finish(); !sound) return End(sound.error());
   if (import_.validate_only) return Look();
-  rows_.rest += files_->TakeRows();
-  Write(rows_, /*all=*/true, [this] { Look(); });
+  WriteRows(/*all=*/true, [this] { Look(); });
 }
 
 void ImportStream::Look() {
@@ -218,57 +224,88 @@ void ImportStream::Decide(Engine& engine) {
     if (!done) return Look();
     if (!*done) return End(done->error());
     done_ = **done;
-    InPool([this] { import_.validate_only ? Succeed() : RestoreNext(); });
+    InPool([this] { import_.validate_only ? Succeed() : Spread(); });
   });
 }
 
 // Instances -------------------------------------------------------------------------------------
 
-Result<Ok> ImportStream::ReadMore() {
-  if (!reader_) {
-    reader_ = std::make_unique<rows::CarriedReader>([this](rows::CarriedRow row) -> Result<Ok> {
-      if (row.of() == rows::CarriedRow::Of::kInstance) ready_.emplace_back();
-      ready_.back().push_back(std::move(row));
-      return Ok{};
-    });
-    if (auto begun = reader_->Feed(rows::CarriedHead()); !begun) return begun;
-  }
-  const Moment moment(backend_.reader);
-  auto piece = rows::GetPiece(moment.rows, import_.ns, *rows_.upload, piece_++);
-  if (!piece) return piece.error();
-  if (!*piece) {
-    return Error{Code::kFailedPrecondition, Reason::kNamespaceDeleting,
-                 "namespace " + Quoted(import_.ns) + " was deleted meanwhile"};
-  }
-  return reader_->Feed(**piece);
-}
-
-void ImportStream::RestoreNext() {
-  if (Ended()) return;
-  // Of the last one more rows may come.
-  while (ready_.size() <= kAtOnce && piece_ < rows_.pieces) {
-    if (auto read = ReadMore(); !read) return End(read.error());
-  }
-  if (ready_.empty()) return Succeed();
-  auto batch = std::make_shared<std::vector<CarriedInstance>>();
-  const size_t most = piece_ < rows_.pieces ? ready_.size() - 1 : ready_.size();
-  size_t bytes = 0;
-  while (batch->size() < std::min(most, kAtOnce) && bytes < kAtOnceBytes && !ready_.empty()) {
-    bytes += BytesOf(ready_.front());
-    batch->push_back(std::move(ready_.front()));
-    ready_.pop_front();
-  }
-  Post([this, batch](Engine& engine) {
-    auto done = engine.imports().Restore(import_.ns, import_.by, files_->graph_names(), *batch);
-    engine.AfterCommit([this, self = weak_from_this().lock(), done] { Restored(done); });
+// All partitions know what was brought before instances come that need it.
+void ImportStream::Spread() {
+  if (!backend_.others) return Restore(/*follow=*/false);
+  backend_.others->spread(import_.ns, [this, self = weak_from_this().lock()] {
+    InPool([this] { Restore(/*follow=*/false); });
   });
 }
 
-void ImportStream::Restored(const Result<Imported>& done) {
+// Has all partitions take what lives there; with `follow`, once they all have, those of which some
+// instances begin after others elsewhere say so.
+void ImportStream::Restore(bool follow) {
+  std::vector<PartitionId> places;
+  {
+    const Lock lock(mutex_);
+    for (const auto& [partition, staging] : rows_) {
+      if (staging.upload && (!follow || follows_.contains(partition))) places.push_back(partition);
+    }
+    restoring_ = places.size();
+    follows_.clear();
+  }
+  if (places.empty()) return Succeed();
+  for (const PartitionId place : places) {
+    const auto done = [this, self = weak_from_this().lock(), place,
+                       follow](const Result<Imported>& restored) {
+      InPool([this, place, follow, restored] { Restored(place, follow, restored); });
+    };
+    if (place != backend_.reader.partition) {
+      AskToRestore(place, OrderFor(place, follow), done);
+      continue;
+    }
+    const auto ended = [this, self = weak_from_this().lock()] { return Ended(); };
+    Restoring::Begin(backend_, OrderFor(place, follow), ended, done);
+  }
+}
+
+RestoreOrder ImportStream::OrderFor(PartitionId place, bool follow) const {
+  const Staging& staging = rows_.at(place);
+  return {import_.ns, import_.by, *staging.upload, staging.pieces, files_->graph_names(), follow};
+}
+
+void ImportStream::AskToRestore(PartitionId place, const RestoreOrder& order,
+                                const Restoring::Done& done) const {
+  peer::Question question;
+  question.set_partition(place);
+  peer::Restore& restore = *question.mutable_restore();
+  restore.set_namespace_(order.ns);
+  restore.set_by(order.by);
+  restore.set_upload_epoch(order.upload.epoch);
+  restore.set_upload_number(order.upload.number);
+  restore.set_pieces(order.pieces);
+  restore.mutable_graphs()->insert(order.graphs.begin(), order.graphs.end());
+  restore.set_follow(order.follow);
+  const auto take = [done](const Result<peer::Answer>& answer) {
+    if (!answer) return done(answer.error());
+    Imported came;
+    came.instances = answer->restored().instances();
+    came.already_there = answer->restored().already_there();
+    came.follows = answer->restored().follows();
+    done(came);
+  };
+  backend_.others->ask(std::move(question), kForRestore, take);
+}
+
+// In the pool, in any order.
+void ImportStream::Restored(PartitionId place, bool follow, const Result<Imported>& done) {
   if (!done) return End(done.error());
-  done_.instances += done->instances;
-  done_.already_there += done->already_there;
-  InPool([this] { RestoreNext(); });
+  bool more = false;
+  {
+    const Lock lock(mutex_);
+    done_.instances += done->instances;
+    done_.already_there += done->already_there;
+    if (done->follows) follows_.insert(place);
+    if (--restoring_ > 0) return;
+    more = !follow && !follows_.empty();
+  }
+  more ? Restore(/*follow=*/true) : Succeed();
 }
 
 // The end ---------------------------------------------------------------------------------------

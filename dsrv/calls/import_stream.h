@@ -3,10 +3,11 @@
 // sound, one turn decides, and instances follow, some in each turn.
 #pragma once
 
-#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "dsrv/calls/import_files.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/calls/put_package.h"
+#include "dsrv/calls/restoring.h"
 #include "dsrv/engine/imports.h"
 #include "fsm/base/mutex.h"
 
@@ -54,6 +56,7 @@ class ImportStream : public Counted<grpc::ServerReadReactor<v1::ImportNamespaceR
   void TakeData();
   void EndFile(Then then);
   void PutTexts(const Then& then);
+  void WriteRows(bool all, const Then& then);
   // Writes pieces while there are whole ones, or all that is left.
   void Write(Staging& staging, bool all, Then then);
   void WritePiece(Staging& staging, Then then);
@@ -62,10 +65,13 @@ class ImportStream : public Counted<grpc::ServerReadReactor<v1::ImportNamespaceR
   void Look();
   void Compile(const std::shared_ptr<const DefinitionSet>& under);
   void Decide(Engine& engine);
-  // Instances, so many in a turn.
-  void RestoreNext();
-  Result<Ok> ReadMore();
-  void Restored(const Result<Imported>& done);
+  // Instances, each where it lives.
+  void Spread();
+  void Restore(bool follow);
+  RestoreOrder OrderFor(PartitionId place, bool follow) const;
+  void AskToRestore(PartitionId place, const RestoreOrder& order,
+                    const Restoring::Done& done) const;
+  void Restored(PartitionId place, bool follow, const Result<Imported>& done);
   void Succeed();
 
   void Post(std::function<void(Engine&)> run);
@@ -86,18 +92,17 @@ class ImportStream : public Counted<grpc::ServerReadReactor<v1::ImportNamespaceR
   std::string path_;  // of the file under way; empty: none is
   std::unique_ptr<ImportFiles> files_;
   Staging archive_;
-  Staging rows_;
+  std::map<PartitionId, Staging> rows_;
   std::vector<rows::UploadId> begun_;
   Import import_;
   Compiled compiled_;
   Imported done_;
   int overtaken_ = 0;
-  // Of the rows that are read back.
-  std::unique_ptr<rows::CarriedReader> reader_;
-  std::deque<CarriedInstance> ready_;
-  uint32_t piece_ = 0;
 
   Mutex mutex_;
+  // Partitions that have not taken yet what lives there, and those that are to follow up.
+  size_t restoring_ = 0;
+  std::set<PartitionId> follows_;
   std::shared_ptr<ImportStream> self_ GUARDED(mutex_);  // until OnDone
   bool finished_ GUARDED(mutex_) = false;
 };

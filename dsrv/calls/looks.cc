@@ -1,8 +1,5 @@
 #include "dsrv/calls/looks.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -11,6 +8,7 @@
 #include "dsrv/calls/methods.h"
 #include "dsrv/wire/lists.h"
 #include "dsrv/wire/replies.h"
+#include "dsrv/wire/watch.h"
 #include "storage/rows/feed.h"
 
 namespace dfsmr {
@@ -43,30 +41,6 @@ class InnerCall final : public Call {
 
   const std::function<void(const Error*)> done_;
 };
-
-// The same message has the same bytes.
-std::string BytesOf(const google::protobuf::Message& message) {
-  std::string bytes;
-  {
-    google::protobuf::io::StringOutputStream stream(&bytes);
-    google::protobuf::io::CodedOutputStream out(&stream);
-    out.SetSerializationDeterministic(true);
-    message.SerializeToCodedStream(&out);
-  }
-  return bytes;
-}
-
-// Without what changes all the time by itself.
-std::string Comparable(const v1::WatchResponse& message) {
-  if (!message.has_overview()) return BytesOf(message);
-  v1::WatchResponse copy = message;
-  copy.mutable_overview()->clear_time();
-  v1::ServerStatus* server = copy.mutable_overview()->mutable_server();
-  server->clear_commit_p95();
-  server->clear_free_bytes();
-  server->clear_open_files();
-  return BytesOf(copy);
-}
 
 // Whether the topic is over with it, rather than that the next look may go well.
 bool Ends(const Error& error) {
@@ -308,7 +282,7 @@ void Looks::AddHistory(const LookPtr& look, std::shared_ptr<Value> value) {
 }
 
 void Looks::Publish(const LookPtr& look, std::shared_ptr<Value> value) {
-  std::string bytes = Comparable(value->message);
+  std::string bytes = ComparableBytes(value->message);
   if (!value->changes.empty()) bytes += std::to_string(value->changes.back().seq());
   std::vector<std::pair<std::shared_ptr<Viewer>, size_t>> shown;
   {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "dsrv/calls/call.h"
+#include "dsrv/calls/counting.h"
 #include "dsrv/calls/polls.h"
 #include "fsm/base/limits.h"
 
@@ -27,6 +28,11 @@ struct Its {
   void operator()(const Request& request, Enter enter) const {
     enter(request.namespace_());
   }
+};
+// The same, of what depends on how many instances there are, of all partitions.
+template <typename Namespaces, Counting kHow>
+struct WithCounts : Namespaces {
+  static constexpr Counting kCounting = kHow;
 };
 struct Anywhere {
   template <typename Request, typename Enter>
@@ -153,7 +159,7 @@ inline void PostFor(Call& call, size_t bytes, std::function<void(Engine&)> run) 
 template <typename Row, typename Request>
 Result<Ok> MayChangeIn(const Row& row, Engine& engine, const Request& request) {
   Result<Ok> may = Ok{};
-  if constexpr (std::is_same_v<std::remove_cv_t<decltype(row.namespaces)>, Its>) {
+  if constexpr (std::is_base_of_v<Its, std::remove_cv_t<decltype(row.namespaces)>>) {
     if (!row.method.changes) return may;
     row.namespaces(request, [&](const std::string& ns) {
       if (may) may = engine.MayChange(ns.empty() ? "default" : ns);
@@ -187,6 +193,19 @@ struct DecideCall {
   }
 };
 
+// As PostFor, for a row.
+template <typename Row, typename Request>
+void PostBy(const Row& row, Call& call, const Request& request,
+            std::function<void(Engine&)> run) {
+  if constexpr (requires { row.namespaces.kCounting; }) {
+    std::string ns;
+    row.namespaces(request, [&ns](const std::string& one) { ns = one.empty() ? "default" : one; });
+    PostCounting(call, ns, row.namespaces.kCounting, request.ByteSizeLong(), std::move(run));
+  } else {
+    PostFor(call, request.ByteSizeLong(), std::move(run));
+  }
+}
+
 template <typename N, typename Request, typename Command, typename Outcome, typename Reply>
 void Run(const DecideRow<N, Request, Command, Outcome, Reply>& row, Call& call,
          const Request& request, Reply* reply) {
@@ -196,7 +215,7 @@ void Run(const DecideRow<N, Request, Command, Outcome, Reply>& row, Call& call,
   if (!call.Enter()) return;
   auto* const way = call.Keep(DecideCall<Row, Request, Command, Outcome, Reply>{
       row, call, request, reply, *std::move(parsed)});
-  PostFor(call, request.ByteSizeLong(), [way](Engine& engine) { way->Decide(engine); });
+  PostBy(row, call, request, [way](Engine& engine) { way->Decide(engine); });
 }
 
 // The same of a row that reads.
@@ -231,7 +250,7 @@ void Run(const ReadRow<N, Request, Command, Reply>& row, Call& call, const Reque
   if (call.backend().pool.Behind(limits::kMailboxWait)) return call.Fail(Overloaded());
   auto* const way =
       call.Keep(ReadCall<Row, Command, Reply>{row, call, reply, *std::move(parsed)});
-  PostFor(call, request.ByteSizeLong(), [way](Engine& engine) { way->Settle(engine); });
+  PostBy(row, call, request, [way](Engine& engine) { way->Settle(engine); });
 }
 
 template <typename N, typename Request, typename Reply>

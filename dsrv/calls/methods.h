@@ -139,10 +139,11 @@ inline constexpr StreamRow kBackup{
 namespace schedules {
 inline constexpr ReadRow kListSchedules(
     {"dfsmr.v1.ScheduleService/ListSchedules", kReaders},
-    Its(), ParseListSchedules, SettleListSchedules, ReadListSchedules);
+    WithCounts<Its, Counting::kShown>(),
+    ParseListSchedules, SettleListSchedules, ReadListSchedules);
 inline constexpr ReadRow kGetSchedule(
     {"dfsmr.v1.ScheduleService/GetSchedule", kReaders},
-    Its(), ParseGetSchedule, SettleGetSchedule, ReadGetSchedule);
+    WithCounts<Its, Counting::kShown>(), ParseGetSchedule, SettleGetSchedule, ReadGetSchedule);
 inline constexpr OwnRow kPreviewSchedule(
     {"dfsmr.v1.ScheduleService/PreviewSchedule", kReaders},
     Its(), ServePreviewSchedule);
@@ -155,10 +156,10 @@ inline constexpr OwnRow kBackfillSchedule(
     Its(), ServeBackfillSchedule);
 inline constexpr ReadRow kListTriggers(
     {"dfsmr.v1.ScheduleService/ListTriggers", kReaders},
-    Its(), ParseListTriggers, SettleListTriggers, ReadListTriggers);
+    WithCounts<Its, Counting::kShown>(), ParseListTriggers, SettleListTriggers, ReadListTriggers);
 inline constexpr ReadRow kGetTrigger(
     {"dfsmr.v1.ScheduleService/GetTrigger", kReaders},
-    Its(), ParseGetTrigger, SettleGetTrigger, ReadGetTrigger);
+    WithCounts<Its, Counting::kShown>(), ParseGetTrigger, SettleGetTrigger, ReadGetTrigger);
 inline constexpr DecideRow kFireTrigger(
     {"dfsmr.v1.ScheduleService/FireTrigger", kChangers, kChange},
     Its(), ParseFireTrigger, RunFireTrigger, ReplyFireTrigger);
@@ -244,7 +245,8 @@ inline constexpr DecideRow kGetNamespace(
     ByName(), ParseGetNamespace, RunGetNamespace, ReplyNamespace);
 inline constexpr DecideRow kUpdateNamespace(  // quotas: an admin of all
     {"dfsmr.v1.NamespaceService/UpdateNamespace", kAdmins, kChange},
-    ByName(), ParseUpdateNamespace, RunUpdateNamespace, ReplyNamespace);
+    WithCounts<ByName, Counting::kDecides>(),
+    ParseUpdateNamespace, RunUpdateNamespace, ReplyNamespace);
 inline constexpr DecideRow kFreezeNamespace(
     {"dfsmr.v1.NamespaceService/FreezeNamespace", kChangers, kChange},
     ByName(), ParseFreezeNamespace, RunFreezeNamespace, ReplyFreezeNamespace);
@@ -269,19 +271,21 @@ inline constexpr StreamRow kFetchPackage{  // a worker: of its machines' package
     Its()};
 inline constexpr ReadRow kListPackages(
     {"dfsmr.v1.PackageService/ListPackages", kReaders},
-    Its(), ParseListPackages, SettleListPackages, ReadListPackages);
+    WithCounts<Its, Counting::kShown>(), ParseListPackages, SettleListPackages, ReadListPackages);
 inline constexpr ReadRow kGetPackage(  // a worker: of its machines' packages
     {"dfsmr.v1.PackageService/GetPackage", kAnybody},
-    Its(), ParseGetPackage, SettleGetPackage, ReadGetPackage);
+    WithCounts<Its, Counting::kShown>(), ParseGetPackage, SettleGetPackage, ReadGetPackage);
 inline constexpr OwnRow kActivatePackage(
     {"dfsmr.v1.PackageService/ActivatePackage", kChangers, kChange},
     Its(), ServeActivatePackage);
 inline constexpr DecideRow kDeactivatePackage(
     {"dfsmr.v1.PackageService/DeactivatePackage", kChangers, kChange},
-    Its(), ParseDeactivatePackage, RunDeactivatePackage, ReplyDeactivatePackage);
+    WithCounts<Its, Counting::kDecides>(),
+    ParseDeactivatePackage, RunDeactivatePackage, ReplyDeactivatePackage);
 inline constexpr DecideRow kRemovePackage(
     {"dfsmr.v1.PackageService/RemovePackage", kChangers, kChange},
-    Its(), ParseRemovePackage, RunRemovePackage, ReplyRemovePackage);
+    WithCounts<Its, Counting::kDecides>(),
+    ParseRemovePackage, RunRemovePackage, ReplyRemovePackage);
 inline constexpr OwnRow kSignPackage(
     {"dfsmr.v1.PackageService/SignPackage", kChangers, kChange},
     Its(), ServeSignPackage);
@@ -293,7 +297,8 @@ inline constexpr DecideRow kListTrustedKeys(
     Its(), ParseListTrustedKeys, RunListTrustedKeys, ReplyListTrustedKeys);
 inline constexpr ReadRow kRevokeTrustedKey(
     {"dfsmr.v1.PackageService/RevokeTrustedKey", kAdmins, kChange},
-    Its(), ParseRevokeTrustedKey, SettleRevokeTrustedKey, ReadRevokeTrustedKey);
+    WithCounts<Its, Counting::kShown>(),
+    ParseRevokeTrustedKey, SettleRevokeTrustedKey, ReadRevokeTrustedKey);
 }  // namespace packages
 
 namespace secrets {

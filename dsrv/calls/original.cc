@@ -8,6 +8,7 @@
 #include "dsrv/calls/items.h"
 #include "dsrv/engine/compile.h"
 #include "dsrv/wire/lists.h"
+#include "dsrv/wire/original_line.h"
 #include "dsrv/wire/replies.h"
 #include "fsm/base/limits.h"
 
@@ -134,32 +135,6 @@ void FromView(const InstanceView& view, ::TaskMessage* out) {
     out->set_owner(claim.worker);
     out->set_starttime(static_cast<int32_t>(Micros(claim.claim_time) / 1'000'000));
   }
-}
-
-std::string_view Operation(int kind) {
-  switch (kind) {
-    case v1::Change::DEFINED: return "Define";
-    case v1::Change::STARTED: return "Start";
-    case v1::Change::CLAIMED: return "Ready";
-    case v1::Change::TRANSITIONED: return "Transition";
-    case v1::Change::RELINQUISHED: return "Relinquish";
-    default: return "";
-  }
-}
-
-// A change in the look of the original: the call, then what was in it.
-std::string Line(const v1::Change& change) {
-  std::string line(Operation(change.kind()));
-  if (line.empty()) line = v1::Change::Kind_Name(change.kind());
-  auto field = [&line](std::string_view name, const std::string& value) {
-    if (!value.empty()) line += " " + std::string(name) + ":" + Scalar(value);
-  };
-  field("id", change.instance().empty() ? change.machine() : change.instance());
-  if (!change.instance().empty()) field("machine", change.machine());
-  field("prevNode", change.prev_node());
-  field("transition", change.transition());
-  field("node", change.node());
-  return line;
 }
 
 }  // namespace
@@ -344,7 +319,7 @@ void EncodeLines(const Changes::PortionPtr& portion, const std::string&,
     v1::Change change;
     if (!change.ParseFromString(*wire)) continue;
     ::ChangesReply reply;
-    reply.set_command(Line(change));
+    reply.set_command(OriginalLine(change));
     reply.set_client(change.client());
     const grpc::Slice slice(reply.SerializeAsString());
     out->emplace_back(&slice, 1);

@@ -215,10 +215,22 @@ class ActivateCall : public std::enable_shared_from_this<ActivateCall> {
       : call_(call), args_(std::move(args)), reply_(reply) {}
 
   void Begin() {
-    PostFor(call_, 0, [self = shared_from_this()](Engine& engine) { self->Ask(engine); });
+    GatherLive(call_.backend(), args_.ns, Counting::kShown, /*settle=*/false,
+               [self = shared_from_this()](const Result<LiveCounts>& elsewhere) {
+                 if (elsewhere) self->elsewhere_ = *elsewhere;
+                 self->Post([self](Engine& engine) { self->Ask(engine); });
+               });
   }
 
  private:
+  // With what others have.
+  void Post(std::function<void(Engine&)> run) {
+    PostFor(call_, 0, [self = shared_from_this(), run = std::move(run)](Engine& engine) {
+      const CountsElsewhere counted(engine, self->args_.ns, self->elsewhere_);
+      run(engine);
+    });
+  }
+
   void Ask(Engine& engine) {
     auto asked = engine.packages().Ask(args_);
     if (!asked || asked->done) {
@@ -234,7 +246,7 @@ class ActivateCall : public std::enable_shared_from_this<ActivateCall> {
   void Compile(Timestamp now) {
     if (auto read = Read(); !read) return call_.Fail(read.error());
     compiled_ = CompileAll(asked_.under, sources_, unsound_, now);
-    PostFor(call_, 0, [self = shared_from_this()](Engine& engine) { self->Decide(engine); });
+    Post([self = shared_from_this()](Engine& engine) { self->Decide(engine); });
   }
 
   Result<Ok> Read() {
@@ -335,6 +347,7 @@ class ActivateCall : public std::enable_shared_from_this<ActivateCall> {
   Compiled compiled_;
   Result<Activated> done_ = Activated();
   SeenPackage seen_;
+  LiveCounts elsewhere_;
 };
 
 Result<ActivateArgs> ToActivate(const v1::ActivatePackageRequest& request, const Call& call) {

@@ -3,37 +3,13 @@
 #include <set>
 
 #include "dsrv/wire/checks.h"
+#include "dsrv/wire/watch.h"
 
 namespace dfsmr {
 namespace {
 
-constexpr int kTopics = 8;
-constexpr size_t kKey = 64;                                  // characters
 constexpr int kChangesShown = 200;                           // of an instance, in one message
 constexpr auto kSilence = std::chrono::milliseconds(3'500);  // promised: a message every 5 s
-constexpr Duration kLeast = std::chrono::milliseconds(250);
-constexpr Duration kMost = std::chrono::seconds(60);
-
-Result<std::chrono::milliseconds> CheckWatch(const v1::WatchRequest& request) {
-  if (request.topics().empty()) return Bad("topics: name at least one");
-  if (request.topics_size() > kTopics) {
-    return TooLarge("topics", static_cast<size_t>(request.topics_size()), kTopics);
-  }
-  for (const auto& topic : request.topics()) {
-    if (topic.what_case() == v1::WatchRequest::Topic::WHAT_NOT_SET) {
-      return Bad("topics: one of them says nothing of what is to be watched");
-    }
-    auto checked = CheckText("key", topic.key(), kKey);
-    if (!checked) return checked.error();
-  }
-  Duration every = std::chrono::seconds(1);
-  if (request.has_every()) {
-    auto given = ToDuration("every", request.every(), kMost);
-    if (!given) return given.error();
-    every = std::max(*given, kLeast);
-  }
-  return std::chrono::duration_cast<std::chrono::milliseconds>(every);
-}
 
 Error Crowded() {
   return {Code::kResourceExhausted, Reason::kOverloaded,

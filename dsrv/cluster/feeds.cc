@@ -8,6 +8,7 @@
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/reach.h"
+#include "dsrv/wire/original_line.h"
 #include "fsm/base/names.h"
 #include "fsm/base/reason.h"
 #include "storage/place.h"
@@ -16,6 +17,7 @@ namespace dfsmr {
 namespace {
 
 constexpr const char* kMethod = "/dfsmr.v1.RunnerService/Changes";
+constexpr const char* kOriginal = "/DistributedFSMRunner/Changes";
 constexpr auto kAnew = std::chrono::milliseconds(50);
 constexpr auto kBeat = std::chrono::milliseconds(2'500);  // promised: a message every 5 s
 constexpr const char* kOldest = "0";
@@ -74,7 +76,24 @@ class Feeds::Source final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
 };
 
 bool Feeds::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
-  return front.outside().partitions > 1 && context.method() == kMethod && !IsInner(context);
+  if (front.outside().partitions == 1 || IsInner(context)) return false;
+  return context.method() == kMethod || IsOriginal(context);
+}
+
+bool Feeds::IsOriginal(const grpc::GenericCallbackServerContext& context) {
+  return context.method() == kOriginal;
+}
+
+// The original's tells of one namespace, from now on.
+Result<Ok> Feeds::ReadRequest() {
+  asked_.Clear();
+  if (original_) {
+    asked_.set_namespace_("default");
+    asked_.set_follow(true);
+    return Ok{};
+  }
+  if (asked_.ParseFromString(ToBytes(request_))) return Ok{};
+  return Error{Code::kInternal, Reason::kNone, "the call came without a request"};
 }
 
 void Feeds::Begin() {
@@ -87,7 +106,7 @@ void Feeds::Begin() {
 
 void Feeds::OnReadDone(bool ok) {
   const Lock lock(mutex_);
-  if (!ok || !asked_.ParseFromString(ToBytes(request_))) {
+  if (!ok || !ReadRequest()) {
     return End(grpc::Status(grpc::StatusCode::INTERNAL, "the call came without a request"));
   }
   if (auto found = FindPlace(); !found) {
@@ -177,36 +196,58 @@ void Feeds::TakeEnd(const SourcePtr& from, const grpc::Status& status) {
 
 bool Feeds::Placed() const { return std::ranges::find(known_, false) == known_.end(); }
 
+void Feeds::TakePlace(const Source& from) {
+  const auto cursor = ParseCursor(TextOfField(from.message, 2).value_or(""));
+  if (!cursor) return;
+  at_.life = cursor->life;
+  known_[from.partition] = true;
+  // It begins where its first message does.
+  v1::ChangesResponse first;
+  (void)first.ParseFromString(from.message);
+  at_.seqs[from.partition] =
+      first.changes().empty() ? cursor->seqs.front() : first.changes(0).seq() - 1;
+}
+
+void Feeds::Tell(std::string message) {
+  if (!original_) {
+    const auto now = std::chrono::steady_clock::now();
+    const bool nothing = TextOfField(message, 1).value_or("").empty();
+    if (nothing && told_ && asked_.follow() && now - last_told_ < kBeat) return;
+    AppendCursor(CursorText(at_), &message);
+    last_told_ = now;
+    return out_.push_back(std::move(message));
+  }
+  v1::ChangesResponse changes;
+  (void)changes.ParseFromString(message);
+  for (const v1::Change& change : changes.changes()) {
+    ::ChangesReply line;
+    line.set_command(OriginalLine(change));
+    line.set_client(change.client());
+    out_.push_back(line.SerializeAsString());
+  }
+}
+
 // Tells what is there, one message after the other. Before all have said where they begin there is
 // no cursor for all, and nothing is told.
 void Feeds::Step() {
   for (const SourcePtr& from : ready_) {
-    if (known_[from->partition] && at_.life != 0) continue;  // as most are
-    const auto cursor = ParseCursor(TextOfField(from->message, 2).value_or(""));
-    if (!cursor) continue;
-    at_.life = cursor->life;
-    known_[from->partition] = true;
-    // It begins where its first message does.
-    v1::ChangesResponse first;
-    (void)first.ParseFromString(from->message);
-    at_.seqs[from->partition] =
-        first.changes().empty() ? cursor->seqs.front() : first.changes(0).seq() - 1;
+    if (!known_[from->partition] || at_.life == 0) TakePlace(*from);
   }
   if (!Placed()) return;
-  while (!writing_ && !end_ && !ready_.empty()) {
-    const SourcePtr from = ready_.front();
-    ready_.pop_front();
-    const auto cursor = ParseCursor(TextOfField(from->message, 2).value_or(""));
-    if (cursor) at_.seqs[from->partition] = cursor->seqs.front();
-    const auto now = std::chrono::steady_clock::now();
-    const bool nothing = TextOfField(from->message, 1).value_or("").empty();
-    std::string message = std::exchange(from->message, {});
-    from->ReadOn();
-    if (nothing && told_ && asked_.follow() && now - last_told_ < kBeat) continue;
-    AppendCursor(CursorText(at_), &message);
-    reply_ = ToBuffer(message);
+  while (!writing_ && !end_ && (!out_.empty() || !ready_.empty())) {
+    if (out_.empty()) {
+      const SourcePtr from = ready_.front();
+      ready_.pop_front();
+      const auto cursor = ParseCursor(TextOfField(from->message, 2).value_or(""));
+      if (cursor) at_.seqs[from->partition] = cursor->seqs.front();
+      std::string message = std::exchange(from->message, {});
+      from->ReadOn();
+      Tell(std::move(message));
+      continue;
+    }
+    reply_ = ToBuffer(out_.front());
+    out_.pop_front();
     writing_ = told_ = true;
-    last_told_ = now;
     StartWrite(&reply_);
   }
   if (end_ && !writing_ && !finished_) {
@@ -218,7 +259,7 @@ void Feeds::Step() {
 void Feeds::End(const grpc::Status& status) {
   if (end_) return;
   // What came before it is told before it.
-  if (status.ok() && (writing_ || !ready_.empty())) {
+  if (status.ok() && (writing_ || !out_.empty() || !ready_.empty())) {
     left_ = 0;
     return;
   }
@@ -238,7 +279,7 @@ void Feeds::OnWriteDone(bool ok) {
   writing_ = false;
   if (!ok) return End(grpc::Status::CANCELLED);
   Step();
-  if (left_ == 0 && !writing_ && ready_.empty()) End(grpc::Status::OK);
+  if (left_ == 0 && !writing_ && out_.empty() && ready_.empty()) End(grpc::Status::OK);
 }
 
 void Feeds::OnCancel() {

@@ -1,6 +1,7 @@
-// The feed of a store of several partitions, as one stream: one stream of each partition, asked
-// through the front, and their messages as they come, each with a cursor for all. A stream that ends
-// with its owner is opened anew where it was, so the whole goes on.
+// The feed of a store of several partitions, also as the original service tells it, as one stream:
+// one stream of each partition, asked through the front, and their messages as they come, each with
+// a cursor for all. A stream that ends with its owner is opened anew where it was, so the whole goes
+// on.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -13,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "dfsmr.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/cluster/front.h"
 #include "dsrv/feed/cursor.h"
@@ -28,13 +30,14 @@ class Feeds final : public grpc::ServerGenericBidiReactor,
   static bool Wants(const Front& front, const grpc::GenericCallbackServerContext& context);
 
   Feeds(Front& front, grpc::GenericCallbackServerContext* context)
-      : front_(front), context_(context) {}
+      : front_(front), context_(context), original_(IsOriginal(*context)) {}
   void Begin();
 
  private:
   class Source;  // of one partition
   using SourcePtr = std::shared_ptr<Source>;
 
+  static bool IsOriginal(const grpc::GenericCallbackServerContext& context);
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -47,12 +50,17 @@ class Feeds final : public grpc::ServerGenericBidiReactor,
   void Take(const SourcePtr& from, grpc::ByteBuffer message);
   void TakeEnd(const SourcePtr& from, const grpc::Status& status);
 
+  Result<Ok> ReadRequest() REQUIRES(mutex_);
+  void TakePlace(const Source& from) REQUIRES(mutex_);
+  // What the message says goes into `out_`.
+  void Tell(std::string message) REQUIRES(mutex_);
   void Step() REQUIRES(mutex_);
   bool Placed() const REQUIRES(mutex_);
   void End(const grpc::Status& status) REQUIRES(mutex_);
 
   Front& front_;
   grpc::GenericCallbackServerContext* const context_;
+  const bool original_;
   grpc::ByteBuffer request_;
   v1::ChangesRequest asked_;
 
@@ -63,6 +71,7 @@ class Feeds final : public grpc::ServerGenericBidiReactor,
   std::vector<SourcePtr> sources_ GUARDED(mutex_);  // by partition; null: it is not read, or done
   std::deque<SourcePtr> ready_ GUARDED(mutex_);     // have a message
   size_t left_ GUARDED(mutex_) = 0;                 // partitions that have not ended
+  std::deque<std::string> out_ GUARDED(mutex_);     // to be written
   grpc::ByteBuffer reply_;
   bool writing_ GUARDED(mutex_) = false;
   bool told_ GUARDED(mutex_) = false;  // any message

@@ -7,6 +7,7 @@
 #include "dsrv/cluster/peers.h"
 #include "dsrv/cluster/scatter.h"
 #include "dsrv/cluster/taking.h"
+#include "dsrv/cluster/watching.h"
 #include "dsrv/cluster/working.h"
 
 namespace dfsmr {
@@ -49,6 +50,11 @@ grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServer
   }
   if (Feeds::Wants(*this, *context)) {
     auto call = std::make_shared<Feeds>(*this, context);
+    call->Begin();
+    return call.get();
+  }
+  if (Watching::Wants(*this, *context)) {
+    auto call = std::make_shared<Watching>(*this, context);
     call->Begin();
     return call.get();
   }

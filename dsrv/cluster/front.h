@@ -89,6 +89,8 @@ class Front final : public grpc::CallbackGenericService {
     std::function<void(const std::string& ns, std::function<void()> done)> spread = {};
     // For a partition that this server serves.
     Deliver deliver = {};
+    // Answers what home asks of such a partition, in the same way.
+    Deliver answer = {};
   };
   explicit Front(Outside outside);
   ~Front() override;

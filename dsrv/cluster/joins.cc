@@ -190,7 +190,6 @@ constexpr JoinRow kJoins[] = {
 
 // One partition does not know of what the others have; home is asked all the same.
 constexpr std::string_view kLater[] = {
-    "DistributedFSMRunner/Changes",         // one feed of all
     "dfsmr.v1.ScheduleService/ListGroups",  // a group where its name lives
 };
 

@@ -17,6 +17,7 @@ constexpr const char* kAdoptMethod = "/dfsmr.peer.Peer/Adopt";
 constexpr const char* kSpaceKey = "dfsmr-namespace";
 constexpr std::chrono::seconds kDelivery{5};
 constexpr const char* kDeliverMethod = "/dfsmr.peer.Peer/Deliver";
+constexpr const char* kAnswerMethod = "/dfsmr.peer.Peer/Answer";
 
 // A call of another server, with one request and one reply. What is to be done with the request is
 // done once it is read.
@@ -49,7 +50,7 @@ class PeerCall final : public grpc::ServerGenericBidiReactor {
 // What one server asks another one.
 struct PeerAsk {
   const char* method;
-  std::chrono::seconds patience;
+  std::chrono::milliseconds patience;
   std::string request = {};
   const char* key = "";  // of metadata, where there is a value
   std::string value = {};
@@ -86,6 +87,13 @@ void ServeDelivery(const Front& front, PeerCall& call, const std::string& reques
   });
 }
 
+void ServeQuestion(const Front& front, PeerCall& call, const std::string& request) {
+  front.outside().answer(request, [&call](const std::optional<std::string>& reply) {
+    reply ? call.Reply(*reply)
+          : call.Fail(grpc::StatusCode::UNAVAILABLE, "the partition is not served here");
+  });
+}
+
 void ServeAdoption(const Front& front, PeerCall& call, const std::string& ns) {
   front.outside().adopt(ns, [&call](bool done) {
     done ? call.Reply("") : call.Fail(grpc::StatusCode::UNAVAILABLE, "it was not adopted");
@@ -96,7 +104,8 @@ void ServeAdoption(const Front& front, PeerCall& call, const std::string& ns) {
 
 bool IsOfPeer(const grpc::GenericCallbackServerContext& context) {
   const std::string& method = context.method();
-  return method == kPingMethod || method == kAdoptMethod || method == kDeliverMethod;
+  return method == kPingMethod || method == kAdoptMethod || method == kDeliverMethod ||
+         method == kAnswerMethod;
 }
 
 grpc::ServerGenericBidiReactor* TakeFromPeer(const Front& front,
@@ -115,6 +124,7 @@ grpc::ServerGenericBidiReactor* TakeFromPeer(const Front& front,
   const std::string ns = ValueOf(metadata, kSpaceKey);
   return new PeerCall([&front, method, look, ns](PeerCall& call, const std::string& request) {
     if (method == kDeliverMethod) return ServeDelivery(front, call, request);
+    if (method == kAnswerMethod) return ServeQuestion(front, call, request);
     if (method == kAdoptMethod) return ServeAdoption(front, call, ns);
     front.outside().pinged(look);
     call.Reply("");
@@ -134,6 +144,15 @@ void HaveDelivered(const Front& front, const std::shared_ptr<Peer>& peer,
                    const std::string& portion,
                    std::function<void(std::optional<std::string>)> done) {
   AskPeer(front, peer, {.method = kDeliverMethod, .patience = kDelivery, .request = portion},
+          [done = std::move(done)](const grpc::Status& status, const std::string& reply) {
+            done(status.ok() ? std::optional(reply) : std::nullopt);
+          });
+}
+
+void HaveAnswered(const Front& front, const std::shared_ptr<Peer>& peer,
+                  const std::string& question, std::chrono::milliseconds patience,
+                  std::function<void(std::optional<std::string>)> done) {
+  AskPeer(front, peer, {.method = kAnswerMethod, .patience = patience, .request = question},
           [done = std::move(done)](const grpc::Status& status, const std::string& reply) {
             done(status.ok() ? std::optional(reply) : std::nullopt);
           });

@@ -1,11 +1,12 @@
 // What servers that share a store ask of each other, apart from calls that they pass on: whether
-// one answers, that its partitions adopt what home has changed, and that they apply messages of
-// others.
+// one answers, that its partitions adopt what home has changed, that they apply messages of others,
+// and what home has to know of them.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,6 +31,11 @@ void HaveAdopted(const Front& front, const std::shared_ptr<Peer>& peer, const st
 void HaveDelivered(const Front& front, const std::shared_ptr<Peer>& peer,
                    const std::string& portion,
                    std::function<void(std::optional<std::string> reply)> done);
+
+// Asks another server about a partition of its, as Front::Outside::answer, for as long as that.
+void HaveAnswered(const Front& front, const std::shared_ptr<Peer>& peer,
+                  const std::string& question, std::chrono::milliseconds patience,
+                  std::function<void(std::optional<std::string> reply)> done);
 
 // Asks another server whether it can be reached, and says whether there is something new to see.
 // `done` is called once, from any thread; with the cause, where it cannot.

@@ -2,6 +2,7 @@
 
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/reader.h"
+#include "storage/rows/document.h"
 
 namespace dfsmr {
 
@@ -20,6 +21,22 @@ Result<AdoptedMachine> CompileRow(rows::MachineRow row, const CompileSource& com
   return AdoptedMachine{std::move(row), std::move(version), std::move(shown)};
 }
 
+Result<std::vector<AdoptedTrigger>> ReadTriggers(const rows::Reader& home, const std::string& ns) {
+  std::vector<AdoptedTrigger> triggers;
+  auto scanned = rows::ScanTriggers(home, [&](rows::TriggerName name, rows::TriggerRow row) {
+    if (row.deleted || (!ns.empty() && name.ns != ns)) return;
+    triggers.push_back({std::string(name.ns), std::string(name.name), 0, std::move(row)});
+  });
+  if (!scanned) return scanned.error();
+  for (AdoptedTrigger& one : triggers) {
+    auto head = rows::GetDocumentHead(home, {one.ns, DocumentKind::kTrigger, one.name});
+    if (!head) return head.error();
+    if (*head && !(*head)->deleted) one.version = (*head)->version;
+  }
+  std::erase_if(triggers, [](const AdoptedTrigger& one) { return one.version == 0; });
+  return triggers;
+}
+
 Result<Adoption> ReadAdoption(const Reader& reader, PartitionId at, const CompileSource& compile,
                               const std::string& ns) {
   const auto moment = reader.store.Snapshot();
@@ -35,6 +52,9 @@ Result<Adoption> ReadAdoption(const Reader& reader, PartitionId at, const Compil
     if (adoption.Has(of)) adoption.keys.emplace_back(of, std::move(row));
   });
   if (!read) return read.error();
+  auto triggers = ReadTriggers(home, ns);
+  if (!triggers) return triggers.error();
+  adoption.triggers = *std::move(triggers);
   Result<Ok> outcome = Ok{};
   const auto visit = [&](rows::MachineRow row) {
     if (!outcome) return;

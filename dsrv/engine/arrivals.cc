@@ -9,6 +9,7 @@
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/messages.h"
 #include "dsrv/engine/residents.h"
+#include "dsrv/engine/triggers.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/elsewhere.h"
 
@@ -22,10 +23,18 @@ bool Arrivals::Take(PartitionId from, const rows::Message& message) {
       launched->error = "instance " + Quoted(begin->start.id) + " of machine " +
                         Quoted(begin->start.machine) + " was not started: " + launched->error;
     }
+    // Of a poll, which has no number, its keeper knows the instance alone.
+    const auto cause = ReadCause(begin->asker.cause);
+    const bool poll =
+        cause && cause->kind == DocumentKind::kTrigger && begin->asker.number == 0;
+    if (launched && poll) launched->instance = begin->start.id;
     return Answer(from, begin->asker, launched);
   }
   if (const auto* move = std::get_if<Message::Move>(&message.of)) {
     return Answer(from, move->asker, launcher_.Move(*move));
+  }
+  if (const auto* item = std::get_if<Message::Item>(&message.of)) {
+    return triggers_.TakeItem(from, *item);
   }
   if (const auto* follow = std::get_if<Message::Follow>(&message.of)) {
     followers_.Follow(from, *follow);
@@ -45,6 +54,10 @@ bool Arrivals::Take(PartitionId from, const rows::Message& message) {
     deletions_.Emptied(from, *emptied);
   } else if (const auto* gone = std::get_if<Message::Gone>(&message.of)) {
     deletions_.Gone(*gone);
+  } else if (const auto* reread = std::get_if<Message::Reread>(&message.of)) {
+    triggers_.ReadAgain(*reread);
+  } else if (const auto* polled = std::get_if<Message::Polled>(&message.of)) {
+    triggers_.HearOfPoll(*polled);
   }
   return true;
 }

@@ -10,13 +10,14 @@ namespace dfsmr {
 class Arrivals {
  public:
   Arrivals(Residents& residents, Changer& changer, Followers& followers, Launcher& launcher,
-           Limits& limits, Deletions& deletions, Messages& messages)
+           Limits& limits, Deletions& deletions, Triggers& triggers, Messages& messages)
       : residents_(residents),
         changer_(changer),
         followers_(followers),
         launcher_(launcher),
         limits_(limits),
         deletions_(deletions),
+        triggers_(triggers),
         messages_(messages) {}
 
   // Applies one, as Messages::Apply has it.
@@ -33,6 +34,7 @@ class Arrivals {
   Launcher& launcher_;
   Limits& limits_;
   Deletions& deletions_;
+  Triggers& triggers_;
   Messages& messages_;
 };
 

@@ -117,6 +117,12 @@ Result<GroupView> Backfills::Begin(const BackfillArgs& args) {
 }
 
 Result<std::optional<FormerRun>> Backfills::RunOf(const std::string& ns, const std::string& id) {
+  if (!options_.Has(ns, id)) {
+    auto there = residents_.ReadElsewhere(ns, id);
+    if (there) return std::optional(FormerRun{there->Stopped(), there->result});
+    if (there.error().code == Code::kNotFound) return std::optional<FormerRun>();
+    return there.error();
+  }
   auto first = residents_.FirstSeqOf(ns, id);
   if (!first) return first.error();
   if (!*first) return std::optional<FormerRun>();

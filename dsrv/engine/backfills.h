@@ -9,6 +9,7 @@
 
 #include "dsrv/engine/groups.h"
 #include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
 #include "fsm/when/schedule.h"
 #include "storage/rows/backfill.h"
 
@@ -54,12 +55,13 @@ class Backfills : public MemberSource {
   static constexpr uint64_t kTimes = 100'000;  // of one, at most
 
   Backfills(OpenTurn& turn, Documents& documents, Residents& residents, Schedules& schedules,
-            Groups& groups)
+            Groups& groups, const EngineOptions& options)
       : turn_(turn),
         documents_(documents),
         residents_(residents),
         schedules_(schedules),
-        groups_(groups) {}
+        groups_(groups),
+        options_(options) {}
 
   // At start, after the groups: how many are to come in each.
   Result<Ok> Recover();
@@ -80,6 +82,7 @@ class Backfills : public MemberSource {
   Residents& residents_;
   Schedules& schedules_;
   Groups& groups_;
+  const EngineOptions& options_;
 };
 
 }  // namespace dfsmr

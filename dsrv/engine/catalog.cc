@@ -227,7 +227,7 @@ Defined Catalog::Preview(const std::string& ns, const Machine& machine) {
   one.version = latest->machine->versions.rbegin()->first + 1;
   for (const auto& [number, version] : latest->machine->versions) {
     const bool moves = machine.upgrade_strategy != UpgradeStrategy::kContinue && number > 0;
-    if (moves) one.affected += /*mutant affected-only-running*/ version.Alive() /*end*/;
+    if (moves) one.affected += /*mutant affected-only-running*/ version.AliveAnywhere() /*end*/;
   }
   return one;
 }

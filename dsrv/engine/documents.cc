@@ -181,6 +181,13 @@ Result<DocumentVersion> Documents::FindRetired(const rows::DocumentName& name, u
   return VersionOf(name, **head, version);
 }
 
+Result<DocumentVersion> Documents::FindAtHome(const rows::DocumentName& name, uint32_t version) {
+  auto head = rows::GetDocumentHead(turn_.home(), name);
+  if (!turn_.Trust(head)) return head.error();
+  if (!*head) return NoSuchDocument(name);
+  return VersionOf(name, **head, version);
+}
+
 Result<DocumentVersion> Documents::VersionOf(const rows::DocumentName& name,
                                              const rows::DocumentHead& head, uint32_t version) {
   if (version > head.version) return NoSuchDocument(name, version);
@@ -191,7 +198,7 @@ Result<DocumentVersion> Documents::Read(const rows::DocumentName& name,
                                         const rows::DocumentHead& head, uint32_t version) {
   const Id id{name.ns, name.kind, name.name, version};
   if (auto known = parsed_.find(id); known != parsed_.end()) return known->second;
-  auto text = rows::GetDocumentText(turn_.reader(), name, version);
+  auto text = rows::GetDocumentText(turn_.home(), name, version);
   if (!turn_.Trust(text)) return text.error();
   if (!*text) return NoSuchDocument(name, version);
   auto document = options_.parse_document((*text)->source);

@@ -58,6 +58,8 @@ class Documents {
   Result<DocumentVersion> Find(const rows::DocumentName& name, uint32_t version = 0);
   // The same of one that is retired.
   Result<DocumentVersion> FindRetired(const rows::DocumentName& name, uint32_t version = 0);
+  // A version of one that home has, wherever this is.
+  Result<DocumentVersion> FindAtHome(const rows::DocumentName& name, uint32_t version);
   // How many of a namespace stand.
   uint64_t StandingIn(const std::string& ns);
   // Forgets a namespace of which none stands any more.

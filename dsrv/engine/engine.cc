@@ -82,7 +82,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       reports(turn, catalog, residents, changer, claims, starter, options),
       resumer(turn, statistics, residents, changer, limits, reports),
       launcher(turn, changer, starter, reports, messages, options),
-      arrivals(residents, changer, followers, launcher, limits, deletions, messages),
+      arrivals(residents, changer, followers, launcher, limits, deletions, triggers, messages),
       schedules(turn, documents, occurrences, launcher, spaces),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, unclaimed,
                upgrades, package_table, measures),
@@ -93,11 +93,11 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       bulks(turn, catalog, residents, control, measures, options),
       agents(turn, claims, sessions, desk, operations, options),
       groups(turn, residents, changer, limits, resumer, options),
-      backfills(turn, documents, residents, schedules, groups),
+      backfills(turn, documents, residents, schedules, groups, options),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers(
           {turn, documents, occurrences, residents, changer, starter, launcher, retention, spaces,
-           options}),
+           messages, options}),
       packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
                 spaces, trust, agenda, options}),
       secrets({turn, spaces, changer, traces, handouts, options}),
@@ -105,7 +105,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
                  upgrades, limits, groups, bulks, agents, retention, measures, workers, packages,
                  secrets, messages, options}),
       imports({turn, spaces, catalog, documents, statistics, residents, trust, schedules, triggers,
-               limits, groups, packages, all}),
+               limits, groups, packages, followers, all, options}),
+      elsewhere(catalog, launcher),
       all{&messages, &followers, &planner,   &walker,    &family,     &limits,   &hooks,
           &spawner,  &launcher,  &schedules, &canceller, &resumer,    &upgrades, &claims,
           &sessions, &timers,    &unclaimed, &desk,      &operations, &agents,   &handouts,
@@ -354,6 +355,7 @@ Spaces& Engine::namespaces() { return parts_->spaces; }
 Secrets& Engine::secrets() { return parts_->secrets; }
 Deletions& Engine::deletions() { return parts_->deletions; }
 Imports& Engine::imports() { return parts_->imports; }
+Elsewhere& Engine::elsewhere() { return parts_->elsewhere; }
 
 Result<Ok> Engine::Freeze(const std::string& ns, bool frozen, const std::string& client) {
   using rows::SpaceState;

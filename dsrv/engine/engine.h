@@ -124,6 +124,8 @@ class Engine {
   Deletions& deletions();
   // What another server has exported.
   Imports& imports();
+  // How many instances other partitions have.
+  Elsewhere& elsewhere();
   // To and from other partitions.
   Messages& messages();
   // What only holders of claims get.

@@ -23,11 +23,14 @@ void Followers::Add(const Instance& follower, const std::string& id) {
   }
   auto born = residents_.FirstSeqOf(follower.ns, follower.id);
   if (!born) return;  // the store's error; the turn is not written
+  away_[ResidentKey(follower.ns, id)].insert(follower.id);
   messages_.Send(PartitionOf(follower.ns, id, options_.partitions),
                  {rows::Message::Follow{follower.ns, id, follower.id, born->value_or(0)}});
 }
 
 std::vector<std::string> Followers::Of(const std::string& ns, const std::string& id) const {
+  const auto away = away_.find(ResidentKey(ns, id));
+  if (away != away_.end()) return {away->second.begin(), away->second.end()};
   std::vector<std::string> ids;
   const auto it = waiting_.find(ResidentKey(ns, id));
   if (it == waiting_.end()) return ids;
@@ -50,6 +53,11 @@ void Followers::Follow(PartitionId from, const rows::Message::Follow& follow) {
 }
 
 void Followers::Tell(const rows::Message::Ended& ended) {
+  const auto away = away_.find(ResidentKey(ended.ns, ended.instance));
+  if (away != away_.end()) {
+    away->second.erase(ended.follower);
+    if (away->second.empty()) away_.erase(away);
+  }
   auto resident = changer_.Touch(ended.ns, ended.follower);
   if (!resident) return;
   auto born = residents_.FirstSeqOf(ended.ns, ended.follower);
@@ -68,7 +76,10 @@ void Followers::Tell(const rows::Message::Ended& ended) {
 void Followers::Load(Resident& resident) {
   const Instance& instance = resident.instance;
   for (const Instance::Prerequisite& one : instance.after) {
-    if (!options_.Has(instance.ns, one.instance)) continue;  // that knows, or is being told
+    if (!options_.Has(instance.ns, one.instance)) {  // that knows, or is being told
+      away_[ResidentKey(instance.ns, one.instance)].insert(instance.id);
+      continue;
+    }
     /*mutant recover-no-prerequisites*/ Add(instance, one.instance); /*end*/
   }
 }

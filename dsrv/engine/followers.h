@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -31,7 +32,8 @@ class Followers : public Part {
   // At start: those that live elsewhere.
   Result<Ok> Recover();
 
-  // The ids of those that wait for the instance `id`, ascending.
+  // The ids of those that wait for the instance `id`, wherever it lives, ascending: all that live
+  // here are among them.
   std::vector<std::string> Of(const std::string& ns, const std::string& id) const;
   // `follower` waits for the instance `id` of its namespace. If that lives elsewhere, it is asked
   // to tell.
@@ -63,6 +65,8 @@ class Followers : public Part {
   Messages& messages_;
   const EngineOptions& options_;
   std::unordered_map<std::string, Waiting> waiting_;  // ns\0id → followers
+  // Of instances elsewhere: the followers here, as long as these have not been told.
+  std::unordered_map<std::string, std::set<std::string>> away_;
   std::deque<Stopped> stopped_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/documents.h"
+#include "dsrv/engine/followers.h"
 #include "dsrv/engine/groups.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/owners.h"
@@ -383,6 +384,19 @@ struct Imports::Read {
   GraphPtr graph;
 };
 
+// What instances share was brought to home.
+Result<Ok> Imports::FetchGraph(const std::string& ns, const std::string& name) {
+  if (b_.turn.at_home()) return Ok{};
+  auto known = rows::GetSharedGraph(b_.turn.reader(), ns, name);
+  if (!known || *known) return known ? Result<Ok>(Ok{}) : known.error();
+  auto brought = rows::GetSharedGraph(b_.turn.home(), ns, name);
+  if (!brought) return brought.error();
+  if (*brought) {
+    rows::PutCarried(b_.turn.writer(), ns, rows::GraphCarried(name, **brought));
+  }
+  return Ok{};
+}
+
 // As if it had lain here.
 Result<Imports::Read> Imports::ReadOne(const std::string& ns, const std::string& id,
                                        const GraphNames& graphs) {
@@ -392,6 +406,7 @@ Result<Imports::Read> Imports::ReadOne(const std::string& ns, const std::string&
   if (!spec) return spec.error();
   if (instance->plan && graphs.contains(instance->plan->graph)) {
     instance->plan->graph = graphs.at(instance->plan->graph);
+    if (auto there = FetchGraph(ns, instance->plan->graph); !there) return there.error();
   }
   VersionState* version = b_.catalog.VersionFor(*instance);
   auto graph = b_.catalog.LoadGraph(*instance, *version);
@@ -465,8 +480,39 @@ Result<Imported> Imports::Restore(const std::string& ns, const std::string& by,
     auto came = RestoreOne(ns, by, graphs, rows);
     if (!came) return came.error();
     *came ? ++done.instances : ++done.already_there;
+    if (b_.options.partitions == 1) continue;
+    auto resident = b_.residents.Load(ns, std::string(rows.front().Name()));
+    done.follows = done.follows || (resident && !ElsewhereOf((*resident)->instance).empty());
   }
   return done;
+}
+
+std::vector<std::string> Imports::ElsewhereOf(const Instance& instance) const {
+  std::vector<std::string> ids;
+  if (instance.Stopped()) return ids;
+  for (const Instance::Prerequisite& one : instance.after) {
+    if (!b_.options.Has(instance.ns, one.instance)) ids.push_back(one.instance);
+  }
+  return ids;
+}
+
+Result<Imported> Imports::Follow(const std::string& ns,
+                                 const std::vector<CarriedInstance>& instances) {
+  for (const CarriedInstance& rows : instances) {
+    auto resident = b_.residents.Load(ns, std::string(rows.front().Name()));
+    if (!resident) continue;
+    for (const std::string& id : ElsewhereOf((*resident)->instance)) {
+      b_.followers.Add((*resident)->instance, id);
+    }
+  }
+  return Imported{};
+}
+
+Result<Ok> Imports::RestoreGroups(const std::string& ns,
+                                  const std::map<std::string, rows::GroupRow>& groups) {
+  if (auto may = b_.spaces.MayUse(ns); !may) return may.error();
+  for (const auto& [name, row] : groups) b_.groups.Import(ns, name, row);
+  return Ok{};
 }
 
 }  // namespace dfsmr

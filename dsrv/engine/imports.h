@@ -19,6 +19,7 @@
 #include "dsrv/engine/compile.h"
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/space_views.h"
+#include "dsrv/engine/types.h"
 #include "storage/rows/carried.h"
 #include "storage/rows/group.h"
 #include "storage/rows/package.h"
@@ -72,6 +73,7 @@ struct Imported {
   uint64_t instances = 0;
   uint64_t already_there = 0;
   bool made = false;  // the namespace
+  bool follows = false;  // some instances begin after those of other partitions
 };
 
 // The rows of one instance, its own first.
@@ -94,7 +96,9 @@ class Imports {
     Limits& limits;
     Groups& groups;
     Packages& packages;
+    Followers& followers;
     const std::vector<Part*>& parts;
+    const EngineOptions& options;
   };
   explicit Imports(const Below& below) : b_(below) {}
   Imports(const Imports&) = delete;
@@ -109,6 +113,12 @@ class Imports {
   // came.
   Result<Imported> Restore(const std::string& ns, const std::string& by, const GraphNames& graphs,
                            const std::vector<CarriedInstance>& instances);
+  // Of several partitions, once all instances are there: those that begin after instances elsewhere
+  // ask these partitions to tell.
+  Result<Imported> Follow(const std::string& ns, const std::vector<CarriedInstance>& instances);
+  // Groups that live here, in another partition than home.
+  Result<Ok> RestoreGroups(const std::string& ns,
+                           const std::map<std::string, rows::GroupRow>& groups);
 
  private:
   Result<Ok> CheckPackages(const Import& import, Imported* done);
@@ -129,8 +139,11 @@ class Imports {
                           const CarriedInstance& rows);
   struct Read;  // an instance, before it is in memory
   Result<Read> ReadOne(const std::string& ns, const std::string& id, const GraphNames& graphs);
+  Result<Ok> FetchGraph(const std::string& ns, const std::string& name);
   void Load(Resident& resident, const std::string& by);
   Result<bool> IsThere(const std::string& ns, const std::string& id, const CarriedInstance& rows);
+  // What it begins after, and lives elsewhere.
+  std::vector<std::string> ElsewhereOf(const Instance& instance) const;
   void VoidClaims(Instance* instance, const Machine& machine) const;
 
   const Below b_;

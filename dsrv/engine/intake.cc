@@ -106,6 +106,14 @@ Result<Occurrence> Intake::Take(TriggerState& state, const Item& item) {
   return Gather(state, item, given, *key);
 }
 
+ItemTaker::Took Intake::TakeChange(TriggerState& state, const Brought& brought) {
+  auto taken = Take(state, {brought.source, brought.json, brought.depth});
+  if (!taken) return Took::kNothing;
+  const bool passed_over = taken->outcome == OccurrenceOutcome::kFiltered ||
+                           taken->outcome == OccurrenceOutcome::kDuplicate;
+  return passed_over ? Took::kNoted : Took::kChanged;
+}
+
 Result<Intake::Deduped> Intake::Dedupe(TriggerState& state, const Given& given) {
   const auto& dedupe = state.source().dedupe;
   if (!dedupe) return Deduped{};

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "dsrv/engine/item_taker.h"
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/trigger_state.h"
 #include "dsrv/engine/turn.h"
@@ -30,7 +31,7 @@ struct Item {
   std::optional<TraceContext> trace = {};  // of the call that brings it
 };
 
-class Intake {
+class Intake : public ItemTaker {
  public:
   Intake(OpenTurn& turn, TriggerStates& states, Launcher& launcher, Occurrences& occurrences)
       : turn_(turn), states_(states), launcher_(launcher), occurrences_(occurrences) {}
@@ -47,8 +48,10 @@ class Intake {
   // come since, or that is gathered, is done with that: what a gathering becomes is listed anew.
   Result<Occurrence> Retry(TriggerState& state, Occurrence one,
                            const std::optional<TraceContext>& trace);
-  // Lists what retention has taken away before the trigger looked at it.
-  void Miss(TriggerState& state, uint64_t count);
+  bool TakesNothing() const override { return Full().has_value(); }
+  Took TakeChange(TriggerState& state, const Brought& brought) override;
+  // Lists it.
+  void Miss(TriggerState& state, uint64_t count) override;
 
   // How what it started has ended, for `stop_on_fail`.
   void Ended(TriggerState& state, const std::string& instance, bool failed);

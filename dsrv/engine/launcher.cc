@@ -271,8 +271,21 @@ void Launcher::Finished(const rows::Message::Finished& finished) { ended_.push_b
 // What goes on ----------------------------------------------------------------------------------
 
 LaunchCounts Launcher::CountsOf(const std::string& ns, const std::string& cause) const {
-  auto found = counts_.find(ResidentKey(ns, cause));
-  return found == counts_.end() ? LaunchCounts{} : found->second;
+  const std::string key = ResidentKey(ns, cause);
+  const auto found = counts_.find(key);
+  LaunchCounts counts = found == counts_.end() ? LaunchCounts{} : found->second;
+  if (const auto other = elsewhere_.find(key); other != elsewhere_.end()) {
+    counts.running += other->second.running;
+    counts.waiting += other->second.waiting;
+  }
+  return counts;
+}
+
+void Launcher::AddElsewhere(const std::string& ns, const std::string& cause,
+                            const LaunchCounts& counts) {
+  LaunchCounts& all = elsewhere_[ResidentKey(ns, cause)];
+  all.running += counts.running;
+  all.waiting += counts.waiting;
 }
 
 std::map<std::string, LaunchCounts> Launcher::CountsIn(const std::string& ns) const {

@@ -87,6 +87,9 @@ class Launcher : public Part {
   void Finished(const rows::Message::Finished& finished);
 
   LaunchCounts CountsOf(const std::string& ns, const std::string& cause) const;
+  // What other partitions have, as long as home answers; see elsewhere.h.
+  void AddElsewhere(const std::string& ns, const std::string& cause, const LaunchCounts& counts);
+  void ForgetElsewhere() { elsewhere_.clear(); }
   // Of all in a namespace, by cause; only of those of which some go on.
   std::map<std::string, LaunchCounts> CountsIn(const std::string& ns) const;
 
@@ -113,6 +116,7 @@ class Launcher : public Part {
   const EngineOptions& options_;
   std::map<DocumentKind, LaunchKeeper*> keepers_;
   absl::flat_hash_map<std::string, LaunchCounts> counts_;  // ns\0cause; only of those that go on
+  std::map<std::string, LaunchCounts> elsewhere_;          // the same of other partitions
   std::deque<Ended> ended_;
 };
 

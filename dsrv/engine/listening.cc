@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "dsrv/engine/intake.h"
+#include "dsrv/engine/item_taker.h"
 #include "dsrv/engine/items.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/resident.h"
@@ -223,7 +223,7 @@ bool Listening::CatchUp() {
 // Retention has dropped records that it has not looked at.
 void Listening::Overtaken(TriggerState& state) {
   const uint64_t before = turn_.feed_start() - 1;
-  intake_.Miss(state, before - state.row.position);
+  taker_.Miss(state, before - state.row.position);
   state.row.position = before;
   states_.MarkDirty(state);
 }
@@ -277,13 +277,11 @@ void Listening::Look(TriggerState& state, const Event& event,
       item_ = ChangeItem(event, turn_.partition(), resident, residents_, turn_.reader());
       item_seq_ = event.seq;
     }
-    auto taken = intake_.Take(state, {*source, item_, DepthOf(event) + 1});
-    if (!taken) return;
+    const auto took = taker_.TakeChange(state, {*source, item_, DepthOf(event) + 1, event.seq});
+    if (took == ItemTaker::Took::kNothing) return;
     state.row.position = std::max(state.row.position, event.seq);
     states_.MarkDirty(state);
-    const bool changed = taken->outcome != OccurrenceOutcome::kFiltered &&
-                         taken->outcome != OccurrenceOutcome::kDuplicate;
-    if (changed) item_seq_ = 0;  // what it did may have changed the instance
+    if (took == ItemTaker::Took::kChanged) item_seq_ = 0;
   }
 }
 
@@ -296,7 +294,7 @@ void Listening::BeginPass() {
 
 bool Listening::Work() {
   if (noted_.empty() && behind_.empty()) return false;
-  if (intake_.Full()) return false;
+  if (taker_.TakesNothing()) return false;
   if (takes_left_ > 0 && !noted_.empty()) {
     TakeNoted();
     return true;

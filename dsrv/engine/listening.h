@@ -24,8 +24,8 @@ namespace dfsmr {
 
 class Listening : public FeedListener {
  public:
-  Listening(OpenTurn& turn, TriggerStates& states, Residents& residents, Intake& intake)
-      : turn_(turn), states_(states), residents_(residents), intake_(intake) {}
+  Listening(OpenTurn& turn, TriggerStates& states, Residents& residents, ItemTaker& taker)
+      : turn_(turn), states_(states), residents_(residents), taker_(taker) {}
 
   // At start: up to where the triggers at the head had come.
   Result<Ok> Recover();
@@ -83,7 +83,7 @@ class Listening : public FeedListener {
   OpenTurn& turn_;
   TriggerStates& states_;
   Residents& residents_;
-  Intake& intake_;
+  ItemTaker& taker_;
   absl::flat_hash_map<std::string, InNamespace> index_;
   size_t at_head_ = 0;
   std::vector<TriggerState*> behind_;

@@ -93,6 +93,13 @@ struct VersionState {
   uint64_t stopped = 0;
   rows::ResultCounts results = {};  // of these, if it is of a package
   uint64_t dry_runs = 0;            // that have not stopped; the other counts leave them out
+  // What elsewhere.h adds of other partitions, as long as home decides what depends on it.
+  struct Counts {
+    uint64_t live = 0;
+    uint64_t dry_runs = 0;
+    rows::ResultCounts results = {};
+  };
+  Counts elsewhere;
   // The later version that upgrades or aborts the instances that have not stopped; null: none does.
   VersionState* upgrades_to = nullptr;
   VersionState* aborted_by = nullptr;
@@ -104,6 +111,9 @@ struct VersionState {
   const VersionState& Now() const { return stands_for ? *stands_for : *this; }
   bool LeftBehind() const { return upgrades_to || aborted_by; }
   uint64_t Alive() const { return scheduled + running + paused; }
+  // In all partitions.
+  uint64_t AliveAnywhere() const { return Alive() + elsewhere.live; }
+  uint64_t DryRunsAnywhere() const { return dry_runs + elsewhere.dry_runs; }
 };
 
 struct MachineState {

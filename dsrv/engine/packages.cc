@@ -130,12 +130,16 @@ PackageStanding Packages::StandingOf(const PackageVersion& version) const {
       if (one.definition->package.get() == &version) {
         standing.defined[std::string(KindName(one.definition->machine.defined_as)) + ":" +
                          it->first.second] = number;
-        for (size_t i = 0; i < one.results.size(); ++i) standing.results[i] += one.results[i];
+        for (size_t i = 0; i < one.results.size(); ++i) {
+          standing.results[i] += one.results[i] + one.elsewhere.results[i];
+        }
       }
       // What is on its way to another version is that one's already: it needs its programs.
       if (PinnedBy(one) != &version) continue;
-      if (one.Alive() > 0) standing.live[it->first.second] += one.Alive();
-      if (one.dry_runs > 0) standing.dry_runs[it->first.second] += one.dry_runs;
+      const uint64_t alive = one.AliveAnywhere();
+      if (alive > 0) standing.live[it->first.second] += alive;
+      const uint64_t dry_runs = one.DryRunsAnywhere();
+      if (dry_runs > 0) standing.dry_runs[it->first.second] += dry_runs;
     }
   }
   using State = PackageStanding::State;

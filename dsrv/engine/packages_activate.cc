@@ -144,7 +144,7 @@ DocumentChange Packages::ChangeOf(const ActivateArgs& args, const Machine& machi
   }
   const bool moves = machine.upgrade_strategy != UpgradeStrategy::kContinue && args.share == 0;
   for (const auto& [number, version] : state.versions) {
-    if (moves && number > 0) change.affected += version.Alive();
+    if (moves && number > 0) change.affected += version.AliveAnywhere();
   }
   return change;
 }

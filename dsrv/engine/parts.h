@@ -15,6 +15,7 @@
 #include "dsrv/engine/desk.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/dry_runs.h"
+#include "dsrv/engine/elsewhere.h"
 #include "dsrv/engine/engine.h"
 #include "dsrv/engine/family.h"
 #include "dsrv/engine/followers.h"
@@ -114,6 +115,7 @@ struct Engine::Parts {
   Secrets secrets;
   Deletions deletions;
   Imports imports;
+  Elsewhere elsewhere;
   // The parts that hear of changes, in this order. Their work is done in this order, too: a part
   // works only when the parts before it have nothing left to do.
   const std::vector<Part*> all;

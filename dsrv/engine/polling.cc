@@ -5,7 +5,9 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/intake.h"
+#include "dsrv/engine/launch_keeper.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/messages.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/resident.h"
 #include "dsrv/engine/residents.h"
@@ -32,6 +34,19 @@ std::string InstanceIdOf(const TriggerState& state, const rows::PollRow& row) {
 }
 
 Error Unusable(std::string why) { return {Code::kInvalidArgument, Reason::kNone, std::move(why)}; }
+
+Result<Ok> HasSucceeded(const Instance& instance) {
+  if (instance.result == InstanceResult::kSuccess) return Ok{};
+  return Unusable("instance " + Quoted(instance.id) + " ended with " +
+                  std::string(Name(instance.result)) +
+                  (instance.error.empty() ? "" : ": " + instance.error));
+}
+
+// The trigger whose poll an instance of this id would be; empty: of none.
+std::string TriggerOf(const std::string& id) {
+  const size_t end = id.rfind("/poll/");
+  return end == std::string::npos ? "" : id.substr(0, end);
+}
 
 }  // namespace
 
@@ -84,13 +99,19 @@ void Polling::Begin(TriggerState& state) {
       due_.insert({row.next, poll});
       continue;
     }
-    auto instance = residents_.Load(state.ns, IdOf(poll));
-    if (instance && !(*instance)->instance.Stopped()) {
+    if (Runs(poll)) {
       running_[ResidentKey(state.ns, IdOf(poll))] = poll;
     } else {
       ended_.push_back(poll);
     }
   }
+}
+
+// Of one elsewhere that is to begin, or has stopped, a message is on its way.
+bool Polling::Runs(const Poll& poll) {
+  if (!options_.Has(poll.state->ns, IdOf(poll))) return !RowOf(poll).over;
+  auto instance = residents_.Load(poll.state->ns, IdOf(poll));
+  return instance && !(*instance)->instance.Stopped();
 }
 
 void Polling::End(TriggerState& state) {
@@ -105,13 +126,20 @@ void Polling::Drop(TriggerState& state) {
   for (rows::PollRow& row : state.row.poll) {
     Cancel(state, row);
     row.running = row.taken = 0;
+    row.over = false;
   }
 }
 
 // The worker that has it is told so, and its report is late.
 void Polling::Cancel(const TriggerState& state, const rows::PollRow& row) {
   if (row.running == 0) return;
-  auto resident = changer_.Touch(state.ns, InstanceIdOf(state, row));
+  const std::string id = InstanceIdOf(state, row);
+  if (!options_.Has(state.ns, id)) {
+    messages_.Send(PartitionOf(state.ns, id, options_.partitions),
+                   {rows::Message::Yield{state.ns, id, CancelMode::kForce, ""}});
+    return;
+  }
+  auto resident = changer_.Touch(state.ns, id);
   if (!resident || (*resident)->instance.Stopped()) return;
   (void)changer_.Apply(**resident,
                        [](Scene& scene) { return rules::Cancel(scene, CancelMode::kForce); });
@@ -119,11 +147,73 @@ void Polling::Cancel(const TriggerState& state, const rows::PollRow& row) {
 }
 
 void Polling::Absorb(const Change& change) {
-  if (running_.empty() || !change.Stopped()) return;
+  if (!change.Stopped()) return;
+  if (!turn_.at_home()) {
+    const Instance& instance = change.instance();
+    if (!TriggerOf(instance.id).empty()) stopped_.emplace_back(instance.ns, instance.id);
+    return;
+  }
+  if (running_.empty()) return;
   auto poll = running_.find(ResidentKey(change.instance().ns, change.instance().id));
   if (poll == running_.end()) return;
   ended_.push_back(poll->second);
   running_.erase(poll);
+}
+
+bool Polling::TellHome() {
+  if (stopped_.empty()) return false;
+  const auto [ns, id] = std::move(stopped_.front());
+  stopped_.pop_front();
+  auto loaded = residents_.Load(ns, id);
+  if (!loaded) return true;
+  Resident& resident = **loaded;
+  auto spec = residents_.SpecOf(resident);
+  const std::string trigger = TriggerOf(id);
+  if (!spec || (*spec)->client != CauseOf(DocumentKind::kTrigger, trigger)) return true;
+  rows::Message::Polled polled{ns, trigger, id, "", false};
+  auto json = rows::GetOutput(turn_.reader(), resident.instance, resident.instance.machine);
+  if (!turn_.Trust(json)) return true;
+  const bool ended_well = HasSucceeded(resident.instance).has_value();
+  auto output = ReadOutput(json->value_or("{}"));
+  if (ended_well && output && output->items.empty()) {
+    polled.nothing = true;
+    polled.output = json->value_or("{}");
+    resident.fleeting = true;
+    residents_.MarkDirty(resident);
+    emptied_ = turn_.number();
+  }
+  /*mutant message-poll-not-told*/ messages_.Send(kHome, {std::move(polled)}); /*end*/
+  return true;
+}
+
+std::optional<Polling::Poll> Polling::RunningAs(const std::string& ns, const std::string& name,
+                                                const std::string& instance) {
+  TriggerState* const state = states_.Find(ns, name);
+  if (!state) return std::nullopt;
+  for (const rows::PollRow& row : state->row.poll) {
+    if (row.running == 0 || InstanceIdOf(*state, row) != instance || row.over) continue;
+    running_.erase(ResidentKey(ns, instance));
+    return Poll{state, row.source};
+  }
+  return std::nullopt;
+}
+
+void Polling::Hear(const rows::Message::Polled& polled) {
+  const auto poll = RunningAs(polled.ns, polled.trigger, polled.instance);
+  if (!poll) return;
+  RowOf(*poll).over = true;
+  states_.MarkDirty(*poll->state);
+  if (polled.nothing) nothing_[ResidentKey(polled.ns, polled.instance)] = polled.output;
+  // One that is paused takes it when it goes on.
+  if (!poll->state->Paused()) ended_.push_back(*poll);
+}
+
+void Polling::Decided(const std::string& ns, const std::string& name, const Launched& launched) {
+  const auto poll = RunningAs(ns, name, launched.instance);
+  if (!poll) return;
+  Failed(*poll, launched.outcome == OccurrenceOutcome::kExists
+                    ? "instance " + Quoted(launched.instance) + " exists already"
+                    : launched.error);
 }
 
 // Their rows are there when the turn has ended.
@@ -192,6 +282,10 @@ Result<Ok> Polling::StartInstance(const Poll& poll) {
   if (!flow) return flow.error();
   args.flow = *std::move(flow);
   const std::string id = args.id;
+  if (!options_.Has(args.ns, id)) {
+    starter_.StartElsewhere(args, {args.ns, args.spec.client, 0, ""});
+    return Ok{};
+  }
   auto started = starter_.Start(std::move(args));
   if (!started) return started.error();
   if (!started->created) return Unusable("instance " + Quoted(id) + " exists already");
@@ -200,8 +294,10 @@ Result<Ok> Polling::StartInstance(const Poll& poll) {
 
 void Polling::Failed(const Poll& poll, const std::string& why) {
   rows::PollRow& row = RowOf(poll);
+  nothing_.erase(ResidentKey(poll.state->ns, IdOf(poll)));
   row.running = 0;
   row.taken = 0;
+  row.over = false;
   ++row.failures;
   row.error = why.substr(0, limits::kErrorText);
   Schedule(poll, After(turn_.clock(), SourceOf(poll)->every));
@@ -209,21 +305,37 @@ void Polling::Failed(const Poll& poll, const std::string& why) {
 
 // What it brings ----------------------------------------------------------------------------------
 
+Result<Polling::Output> Polling::OutputElsewhere(const Poll& poll) {
+  const std::string& ns = poll.state->ns;
+  const std::string id = IdOf(poll);
+  const auto nothing = nothing_.find(ResidentKey(ns, id));
+  if (nothing != nothing_.end()) return ReadOutput(nothing->second);
+  auto there = residents_.ReadElsewhere(ns, id);
+  if (!there && there.error().code != Code::kNotFound) turn_.Trust(there);
+  if (!there) return Unusable("instance " + Quoted(id) + " is gone");
+  if (auto succeeded = HasSucceeded(*there); !succeeded) return succeeded.error();
+  const rows::Reader rows{turn_.reader().view, PartitionOf(ns, id, options_.partitions)};
+  auto json = rows::GetOutput(rows, *there, SourceOf(poll)->action);
+  if (!turn_.Trust(json)) return json.error();
+  return ReadOutput(json->value_or("{}"));
+}
+
 Result<Polling::Output> Polling::OutputOf(const Poll& poll, Resident** resident) {
+  if (!options_.Has(poll.state->ns, IdOf(poll))) return OutputElsewhere(poll);
   auto loaded = residents_.Load(poll.state->ns, IdOf(poll));
   if (!loaded) return Unusable("instance " + Quoted(IdOf(poll)) + " is gone");
   *resident = *loaded;
   const Instance& instance = (*loaded)->instance;
-  if (instance.result != InstanceResult::kSuccess) {
-    return Unusable("instance " + Quoted(instance.id) + " ended with " +
-                    std::string(Name(instance.result)) +
-                    (instance.error.empty() ? "" : ": " + instance.error));
-  }
+  if (auto succeeded = HasSucceeded(instance); !succeeded) return succeeded.error();
   auto json = rows::GetOutput(turn_.reader(), instance, SourceOf(poll)->action);
   if (!turn_.Trust(json)) return json.error();
+  return ReadOutput(json->value_or("{}"));
+}
+
+Result<Polling::Output> Polling::ReadOutput(std::string_view json) {
   Output output;
   std::string wrong;
-  json::ForEachMember(json->value_or("{}"), [&](std::string_view name, std::string_view value) {
+  json::ForEachMember(json, [&](std::string_view name, std::string_view value) {
     if (name == "items" && json::KindOf(value) == json::Kind::kArray) {
       json::ForEachItem(value, [&output](std::string_view item) {
         output.items.emplace_back(json::Trim(item));
@@ -257,7 +369,8 @@ void Polling::Take(const Poll& poll) {
   if (!output) return Failed(poll, output.error().message);
   if (!TakeItems(poll, *output)) return;
   rows::PollRow& row = RowOf(poll);
-  if (output->items.empty()) {
+  nothing_.erase(ResidentKey(poll.state->ns, IdOf(poll)));
+  if (output->items.empty() && resident) {
     resident->fleeting = true;
     residents_.MarkDirty(*resident);
     emptied_ = turn_.number();
@@ -266,6 +379,7 @@ void Polling::Take(const Poll& poll) {
     row.cursor = output->cursor; /*end*/
   row.running = 0;
   row.taken = 0;
+  row.over = false;
   row.failures = 0;
   row.error.clear();
   row.last = turn_.clock();

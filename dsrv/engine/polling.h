@@ -7,6 +7,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -18,6 +19,7 @@
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
 #include "fsm/when/trigger.h"
+#include "storage/rows/message.h"
 #include "storage/rows/trigger.h"
 
 
@@ -26,7 +28,8 @@ namespace dfsmr {
 class Polling {
  public:
   Polling(OpenTurn& turn, TriggerStates& states, Residents& residents, Changer& changer,
-          Starter& starter, Retention& retention, Intake& intake, const EngineOptions& options)
+          Starter& starter, Retention& retention, Intake& intake, Messages& messages,
+          const EngineOptions& options)
       : turn_(turn),
         states_(states),
         residents_(residents),
@@ -34,6 +37,7 @@ class Polling {
         starter_(starter),
         retention_(retention),
         intake_(intake),
+        messages_(messages),
         options_(options) {}
 
   // Its polls go on, as the trigger's document says now. At start once its instances are there.
@@ -43,8 +47,15 @@ class Polling {
   // What those that are under way bring is not wanted: they are cancelled. After End.
   void Drop(TriggerState& state);
 
+  // Of instances that live elsewhere: one has stopped, or could not be started.
+  void Hear(const rows::Message::Polled& polled);
+  void Decided(const std::string& ns, const std::string& name, const Launched& launched);
+
   void Absorb(const Change& change);
   void BeginPass();
+  // Elsewhere: tells home that the instance of a poll has stopped, in the turn in which it has.
+  // False: none has.
+  bool TellHome();
   // Begins a poll, or takes items that one has brought. False: nothing is due.
   bool Work();
   Timestamp Due() const;
@@ -71,7 +82,12 @@ class Polling {
   void Cancel(const TriggerState& state, const rows::PollRow& row);
   Result<Ok> StartInstance(const Poll& poll);
   void Take(const Poll& poll);
+  static Result<Output> ReadOutput(std::string_view json);
+  Result<Output> OutputElsewhere(const Poll& poll);
   Result<Output> OutputOf(const Poll& poll, Resident** resident);
+  bool Runs(const Poll& poll);
+  std::optional<Poll> RunningAs(const std::string& ns, const std::string& name,
+                                const std::string& instance);
   bool TakeItems(const Poll& poll, const Output& output);
   void Failed(const Poll& poll, const std::string& why);
 
@@ -82,11 +98,16 @@ class Polling {
   Starter& starter_;
   Retention& retention_;
   Intake& intake_;
+  Messages& messages_;
   const EngineOptions& options_;
   std::set<std::pair<Timestamp, Poll>> due_;
   absl::flat_hash_map<std::string, Poll> running_;  // by ns\0id of the instance
   uint64_t emptied_ = 0;    // the turn in which polls ended that are to leave no instance; 0: none
   std::deque<Poll> ended_;  // whose instances have stopped
+  // Of instances elsewhere that have brought no items, and are gone: what they have brought.
+  absl::flat_hash_map<std::string, std::string> nothing_;
+  // Elsewhere: the instances of polls that have stopped.
+  std::deque<std::pair<std::string, std::string>> stopped_;
 };
 
 }  // namespace dfsmr

@@ -100,14 +100,19 @@ void Engine::Adopt(Adoption adoption) {
   Check(!parts_->turn.at_home(), "home has nobody to adopt from");
   for (auto& [ns, row] : std::exchange(adoption.spaces, {})) {
     const bool changed = parts_->spaces.Adopt(ns, std::move(row));
-    if (changed) parts_->agenda.SetFrozen(ns, parts_->spaces.Frozen(ns));
+    if (!changed) continue;
+    parts_->agenda.SetFrozen(ns, parts_->spaces.Frozen(ns));
+    parts_->triggers.FreezeChanged(ns);
   }
   parts_->turn.Trust(parts_->deletions.Recover());
   std::map<std::string, std::vector<rows::TrustedKeyRow>> keys;
   for (auto& [ns, key] : adoption.keys) keys[ns].push_back(std::move(key));
   for (const auto& [name, state] : adoption.packages.all()) keys.try_emplace(name.first);
+  const std::string ns = adoption.ns;
+  const auto triggers = std::exchange(adoption.triggers, {});
   parts_->packages.Adopt(std::move(adoption));
-  for (auto& [ns, all] : keys) parts_->trust.Adopt(ns, std::move(all));
+  for (auto& [of, all] : keys) parts_->trust.Adopt(of, std::move(all));
+  parts_->triggers.Adopt(ns, triggers);
 }
 
 // One instance that has not stopped: what is kept of it in memory besides itself.

@@ -134,6 +134,11 @@ Result<Ok> Residents::LoadLeft(Resident& resident, NodeIndex home) {
   return LoadGraphOfLeft(resident);
 }
 
+Result<Instance> Residents::ReadElsewhere(const std::string& ns, const std::string& id) const {
+  const rows::Reader there{turn_.reader().view, PartitionOf(ns, id, options_.partitions)};
+  return rows::GetInstance(there, {ns, id}, catalog_.resolve());
+}
+
 Result<std::optional<uint64_t>> Residents::FirstSeqOf(const std::string& ns,
                                                       const std::string& id) {
   std::optional<uint64_t> first;

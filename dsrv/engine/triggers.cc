@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/adoption.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/namespaces.h"
@@ -35,16 +36,25 @@ Triggers::Triggers(const Below& below)
       occurrences_(below.occurrences),
       launcher_(below.launcher),
       spaces_(below.spaces),
+      messages_(below.messages),
+      options_(below.options),
       states_(below.turn),
       intake_(below.turn, states_, below.launcher, below.occurrences),
-      listening_(below.turn, states_, below.residents, intake_),
+      sender_(below.turn, below.messages),
+      listening_(below.turn, states_, below.residents,
+                 below.turn.at_home() ? static_cast<ItemTaker&>(intake_) : sender_),
       polling_(below.turn, states_, below.residents, below.changer, below.starter, below.retention,
-               intake_, below.options) {
+               intake_, below.messages, below.options) {
   intake_.OnPause([this](TriggerState& state) { PausedByFailures(state); });
 }
 
 Result<Ok> Triggers::Recover() {
   if (auto recovered = listening_.Recover(); !recovered) return recovered;
+  if (!turn_.at_home()) {
+    auto read = ReadTriggers(turn_.home(), "");
+    if (read) Adopt("", *read);
+    return read ? Result<Ok>(Ok{}) : read.error();
+  }
   Result<Ok> outcome = Ok{};
   auto scanned =
       rows::ScanTriggers(turn_.reader(), [&](rows::TriggerName name, rows::TriggerRow row) {
@@ -68,6 +78,15 @@ Result<Ok> Triggers::RecoverOne(rows::TriggerName name, rows::TriggerRow row) {
   return Ok{};
 }
 
+void Triggers::Changed(TriggerState& state, bool anew) {
+  if (options_.partitions == 1) return;
+  ++state.row.changes;
+  if (!anew) return;
+  ++state.row.begins;
+  state.row.rounds.clear();
+  states_.MarkDirty(state);
+}
+
 Result<TriggerState*> Triggers::Find(const std::string& ns, const std::string& name) {
   if (TriggerState* state = states_.Find(ns, name)) return state;
   return NoSuchDocument({ns, DocumentKind::kTrigger, name});
@@ -77,6 +96,10 @@ Result<TriggerState*> Triggers::Find(const std::string& ns, const std::string& n
 
 void Triggers::Begin(TriggerState& state) {
   state.frozen = spaces_.Frozen(state.ns);
+  if (!turn_.at_home()) {
+    if (!state.Paused()) listening_.Begin(state);
+    return;
+  }
   for (const ItemSource& one : state.source().on) {
     if (one.webhook()) hooks_[{state.ns, one.webhook()->path}] = {&state, one.name};
   }
@@ -87,6 +110,7 @@ void Triggers::Begin(TriggerState& state) {
 }
 
 void Triggers::End(TriggerState& state) {
+  if (!turn_.at_home()) return listening_.End(state);
   std::erase_if(hooks_, [&state](const auto& hook) { return hook.second.first == &state; });
   intake_.ForgetGatherings(state);
   listening_.End(state);
@@ -94,6 +118,7 @@ void Triggers::End(TriggerState& state) {
 }
 
 void Triggers::PausedByFailures(TriggerState& state) {
+  Changed(state);
   End(state);
   Begin(state);
 }
@@ -101,19 +126,21 @@ void Triggers::PausedByFailures(TriggerState& state) {
 // Documents ---------------------------------------------------------------------------------------
 
 // What was defined before keeps its numbers, and begins anew otherwise.
-rows::TriggerRow Triggers::FirstRow(const DocumentVersion& version) {
+rows::TriggerRow Triggers::FirstRow(const std::string& ns, const Document& document) {
   rows::TriggerRow row;
-  auto former = rows::GetTrigger(turn_.reader(), {version.ns, version.document->name});
+  auto former = rows::GetTrigger(turn_.reader(), {ns, document.name});
   if (turn_.Trust(former) && *former) {
     row.polls = (*former)->polls;
     row.gatherings = (*former)->gatherings;
+    row.changes = (*former)->changes;
+    row.begins = (*former)->begins;
   }
-  const TriggerSource& source = SourceOf(*version.document);
+  const TriggerSource& source = SourceOf(document);
   const bool oldest = std::ranges::any_of(
       source.on, [](const ItemSource& one) { return one.change() && one.change()->from_oldest; });
   row.since = turn_.last_seq();
   row.position =
-      oldest ? std::max(turn_.feed_start() - 1, spaces_.FeedFloor(version.ns)) : row.since;
+      oldest ? std::max(turn_.feed_start() - 1, spaces_.FeedFloor(ns)) : row.since;
   if (source.launch.paused) {
     row.paused = true;
     row.note = *source.launch.paused;
@@ -125,22 +152,25 @@ rows::TriggerRow Triggers::FirstRow(const DocumentVersion& version) {
 // A trigger that has not listened to changes so far does so from now on.
 void Triggers::Defined(const DocumentVersion& version, bool first) {
   TriggerState* state = states_.Find(version.ns, version.document->name);
+  bool anew = !state;
   if (!state) {
     auto added = std::make_unique<TriggerState>();
     added->ns = version.ns;
     added->name = version.document->name;
     added->document = version.document;
-    if (first) added->row = FirstRow(version);
+    if (first) added->row = FirstRow(version.ns, *version.document);
     state = &states_.Add(std::move(added));
   } else {
     End(*state);
     if (!state->source().Has(SourceKind::kChange)) {
       state->row.since = state->row.position = turn_.last_seq();
+      anew = true;
     }
   }
   state->version = version.version;
   state->document = version.document;
   states_.MarkDirty(*state);
+  Changed(*state, anew);
   Begin(*state);
 }
 
@@ -173,6 +203,7 @@ void Triggers::LaunchEnded(const std::string& ns, const std::string& name,
 
 void Triggers::LaunchDecided(const std::string& ns, const std::string& name, uint64_t number,
                              const Launched& launched) {
+  if (number == 0) return polling_.Decided(ns, name, launched);
   if (TriggerState* state = states_.Find(ns, name)) intake_.Decided(*state, number, launched);
 }
 
@@ -279,6 +310,7 @@ Result<Ok> Triggers::Pause(const std::string& ns, const std::string& name, const
     End(**state);
     row.paused = true;
     Begin(**state);
+    Changed(**state);
   }
   states_.MarkDirty(**state);
   return Ok{};
@@ -300,6 +332,7 @@ Result<Ok> Triggers::Resume(const std::string& ns, const std::string& name, bool
     polling_.Drop(**state);
   }
   states_.MarkDirty(**state);
+  Changed(**state, skip);
   Begin(**state);
   return Ok{};
 }
@@ -357,6 +390,7 @@ void Triggers::BeginPass() {
 }
 
 bool Triggers::Work() {
+  if (polling_.TellHome()) return true;
   const bool due = std::min({intake_.Due(), polling_.Due(), listening_.Due()}) <= turn_.clock();
   if (!due) return false;
   if (intake_.Full()) {

@@ -13,6 +13,7 @@
 
 #include "dsrv/engine/document_keeper.h"
 #include "dsrv/engine/intake.h"
+#include "dsrv/engine/item_sender.h"
 #include "dsrv/engine/launch_keeper.h"
 #include "dsrv/engine/listening.h"
 #include "dsrv/engine/names.h"
@@ -20,6 +21,7 @@
 #include "dsrv/engine/polling.h"
 #include "dsrv/engine/trigger_state.h"
 #include "fsm/when/check.h"
+#include "storage/rows/message.h"
 #include "storage/rows/occurrence.h"
 
 namespace dfsmr {
@@ -56,6 +58,7 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
     Launcher& launcher;
     Retention& retention;
     const Spaces& spaces;
+    Messages& messages;
     const EngineOptions& options;
   };
   explicit Triggers(const Below& below);
@@ -101,6 +104,15 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   void AddOwners(const std::string& ns, const std::vector<Document>& documents,
                  Owners* owners) const;
 
+  // Over several partitions (triggers_apart.cc). Elsewhere: takes over what home has of a
+  // namespace, or of all (empty). At home: an item of another partition has come; false: there is
+  // no room for it. Elsewhere: home has not taken one. At home: the instance of a poll has stopped
+  // elsewhere.
+  void Adopt(const std::string& ns, const std::vector<AdoptedTrigger>& triggers);
+  bool TakeItem(PartitionId from, const rows::Message::Item& item);
+  void ReadAgain(const rows::Message::Reread& reread);
+  void HearOfPoll(const rows::Message::Polled& polled) { polling_.Hear(polled); }
+
   void Defined(const DocumentVersion& version, bool first) override;
   void Deleted(const std::string& ns, const std::string& name) override;
   void LaunchEnded(const std::string& ns, const std::string& name, const std::string& instance,
@@ -124,7 +136,11 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Result<TriggerView> RetiredView(const std::string& ns, const std::string& name,
                                   uint32_t version);
   void AddPast(TriggerView* view);  // what has occurred, and what of it is left
-  rows::TriggerRow FirstRow(const DocumentVersion& version);
+  rows::TriggerRow FirstRow(const std::string& ns, const Document& document);
+  bool AdoptOne(const AdoptedTrigger& one);
+  void BeginAnew(const AdoptedTrigger& one, TriggerState& state, bool known);
+  // Those that listen elsewhere are to know. `anew`: and begin anew.
+  void Changed(TriggerState& state, bool anew = false);
   void Begin(TriggerState& state);  // its sources bring items, unless it is paused
   void End(TriggerState& state);
   void PausedByFailures(TriggerState& state);
@@ -134,8 +150,11 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Occurrences& occurrences_;
   Launcher& launcher_;
   const Spaces& spaces_;
+  Messages& messages_;
+  const EngineOptions& options_;
   TriggerStates states_;
   Intake intake_;
+  ItemSender sender_;
   Listening listening_;
   Polling polling_;
   std::map<HookName, std::pair<TriggerState*, std::string>> hooks_;  // the trigger, its source

@@ -255,7 +255,7 @@ std::vector<PackageVersionPtr> Trust::InUse(const std::string& ns, Verdict verdi
   for (auto it = machines.lower_bound({ns, ""}); it != machines.end() && it->first.first == ns;
        ++it) {
     for (const auto& [number, one] : it->second->versions) {
-      if (one.Alive() + one.dry_runs > 0) pinned.insert(PinnedBy(one));
+      if (one.AliveAnywhere() + one.DryRunsAnywhere() > 0) pinned.insert(PinnedBy(one));
     }
   }
   std::vector<PackageVersionPtr> found;

@@ -143,6 +143,39 @@ void Pack(const Message::Gone& gone, record::Message* out) {
   out->mutable_gone()->set_made(Micros(gone.made));
 }
 
+void Pack(const Message::Item& item, record::Message* out) {
+  auto* to = out->mutable_item();
+  to->set_ns(item.ns);
+  to->set_trigger(item.trigger);
+  to->set_begins(item.begins);
+  to->set_round(item.round);
+  to->set_seq(item.seq);
+  to->set_source(item.source);
+  to->set_json(item.json);
+  to->set_depth(item.depth);
+  to->set_missed(item.missed);
+}
+
+void Pack(const Message::Reread& reread, record::Message* out) {
+  auto* to = out->mutable_reread();
+  to->set_ns(reread.ns);
+  to->set_trigger(reread.trigger);
+  to->set_begins(reread.begins);
+  to->set_round(reread.round);
+  to->set_seq(reread.seq);
+  to->set_changes(reread.changes);
+  to->set_paused(reread.paused);
+}
+
+void Pack(const Message::Polled& polled, record::Message* out) {
+  auto* to = out->mutable_polled();
+  to->set_ns(polled.ns);
+  to->set_trigger(polled.trigger);
+  to->set_instance(polled.instance);
+  to->set_output(polled.output);
+  to->set_nothing(polled.nothing);
+}
+
 Message::Asker Unpack(const record::Message::Asker& in) {
   return {in.ns(), in.cause(), in.number(), in.instance()};
 }
@@ -248,6 +281,21 @@ Result<Message> DecodeMessage(std::string_view text) {
       return Message{Message::Emptied{in.emptied().ns(), FromMicros(in.emptied().made())}};
     case record::Message::kGone:
       return Message{Message::Gone{in.gone().ns(), FromMicros(in.gone().made())}};
+    case record::Message::kItem: {
+      const auto& one = in.item();
+      return Message{Message::Item{one.ns(), one.trigger(), one.begins(), one.round(), one.seq(),
+                                   one.source(), one.json(), one.depth(), one.missed()}};
+    }
+    case record::Message::kReread: {
+      const auto& one = in.reread();
+      return Message{Message::Reread{one.ns(), one.trigger(), one.begins(), one.round(),
+                                     one.seq(), one.changes(), one.paused()}};
+    }
+    case record::Message::kPolled: {
+      const auto& one = in.polled();
+      return Message{Message::Polled{one.ns(), one.trigger(), one.instance(), one.output(),
+                                     one.nothing()}};
+    }
     case record::Message::OF_NOT_SET:
       break;
   }

@@ -135,7 +135,40 @@ struct Message {
     Timestamp made;
   };
 
-  std::variant<Follow, Ended, Begin, Move, Decided, Finished, Stake, Verdict, Yield, Emptied, Gone>
+  // To home: what a change elsewhere brings a trigger. `begins` and `round` say for which reading
+  // of the feed, as in TriggerRow.
+  struct Item {
+    std::string ns;
+    std::string trigger;
+    uint64_t begins = 0;
+    uint64_t round = 0;
+    uint64_t seq = 0;  // of the change
+    std::string source;
+    std::string json;
+    uint32_t depth = 0;
+    uint64_t missed = 0;  // so many changes were gone before it looked, in place of one
+  };
+  // From home: the item was not taken. Changes from it on are read again.
+  struct Reread {
+    std::string ns;
+    std::string trigger;
+    uint64_t begins = 0;
+    uint64_t round = 0;  // from now on
+    uint64_t seq = 0;
+    uint64_t changes = 0;
+    bool paused = false;  // as of so many changes
+  };
+  // To home: the instance of a poll has stopped.
+  struct Polled {
+    std::string ns;
+    std::string trigger;
+    std::string instance;
+    std::string output;  // of one that has brought no items, and is gone
+    bool nothing = false;
+  };
+
+  std::variant<Follow, Ended, Begin, Move, Decided, Finished, Stake, Verdict, Yield, Emptied, Gone,
+               Item, Reread, Polled>
       of;
 };
 

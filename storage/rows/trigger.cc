@@ -35,11 +35,13 @@ void Encode(const PollRow& row, record::Poll* out) {
   out->set_last(Micros(row.last));
   out->set_failures(row.failures);
   out->set_error(row.error);
+  out->set_over(row.over);
 }
 
 PollRow Decode(const record::Poll& in) {
   return {in.source(),           in.action(),           in.cursor(),   in.running(), in.taken(),
-          FromMicros(in.next()), FromMicros(in.last()), in.failures(), in.error()};
+          FromMicros(in.next()), FromMicros(in.last()), in.failures(), in.error(),
+          in.over()};
 }
 
 Result<TriggerRow> DecodeTrigger(std::string_view key, std::string_view value) {
@@ -63,6 +65,12 @@ Result<TriggerRow> DecodeTrigger(std::string_view key, std::string_view value) {
   row.paused_by = in.paused_by();
   row.pause_time = FromMicros(in.pause_time());
   for (const record::Poll& poll : in.poll()) row.poll.push_back(Decode(poll));
+  row.changes = in.changes();
+  row.begins = in.begins();
+  row.round = in.round();
+  for (const auto& one : in.rounds()) {
+    row.rounds[static_cast<PartitionId>(one.partition())] = one.round();
+  }
   return row;
 }
 
@@ -85,7 +93,19 @@ void PutTrigger(const Writer& writer, TriggerName name, const TriggerRow& row) {
   out.set_paused_by(row.paused_by);
   out.set_pause_time(Micros(row.pause_time));
   for (const PollRow& poll : row.poll) Encode(poll, out.add_poll());
+  out.set_changes(row.changes);
+  out.set_begins(row.begins);
+  out.set_round(row.round);
+  for (const auto& [partition, round] : row.rounds) {
+    auto* const to = out.add_rounds();
+    to->set_partition(partition);
+    to->set_round(round);
+  }
   writer.batch.Put(NameKey(writer.partition, kTrigger, name), out.SerializeAsString());
+}
+
+void DropTrigger(const Writer& writer, TriggerName name) {
+  writer.batch.Delete(NameKey(writer.partition, kTrigger, name));
 }
 
 Result<std::optional<TriggerRow>> GetTrigger(const Reader& reader, TriggerName name) {

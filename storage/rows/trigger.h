@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,7 @@ struct PollRow {
   Timestamp last;         // when the last ended with ok; zero: none has
   uint32_t failures = 0;  // in a row
   std::string error;      // of the last that failed
+  bool over = false;      // the running one, which lives in another partition, has stopped
   friend bool operator==(const PollRow&, const PollRow&) = default;
 };
 
@@ -49,9 +51,15 @@ struct TriggerRow {
   std::string paused_by;
   Timestamp pause_time;
   std::vector<PollRow> poll;
+  // Of several partitions, each of which has a row of a trigger that listens to changes.
+  uint64_t changes = 0;  // of what those elsewhere go by
+  uint64_t begins = 0;   // how often they were to begin anew
+  uint64_t round = 0;    // elsewhere: how often it was told to read again
+  std::map<PartitionId, uint64_t> rounds = {};  // at home: the same of the others
   friend bool operator==(const TriggerRow&, const TriggerRow&) = default;
 };
 void PutTrigger(const Writer& writer, TriggerName name, const TriggerRow& row);
+void DropTrigger(const Writer& writer, TriggerName name);
 // nullopt: nobody has ever defined it.
 Result<std::optional<TriggerRow>> GetTrigger(const Reader& reader, TriggerName name);
 Result<Ok> ScanTriggers(const Reader& reader,

@@ -31,6 +31,8 @@ struct Flags {
 
 // Each of these must have been met in a long run.
 constexpr const char* kMet[] = {
+    "a change brings a trigger its item",
+    "a change is read again",
     "a disk has no room",
     "a follower begins",
     "a follower ends with what it follows",

@@ -123,7 +123,8 @@ void MessageSim::Published(PartitionId id, const Event& event) {
 // Clients -----------------------------------------------------------------------------------------
 
 void MessageSim::Define() {
-  parted_->Define(std::string(kJob) + LimitedJobs());
+  parted_->Define(std::string(kJob) + LimitedJobs() + ListenedJobs());
+  DefineTrigger();
   target_ = parted_->Named("target", Any());
   after_[target_] = {};
   parted_->Start("job", target_);
@@ -137,6 +138,7 @@ void MessageSim::Define() {
 void MessageSim::Client() {
   const size_t dice = random_.Below(10);
   if (random_.Chance(2)) return StartMany();
+  if (random_.Chance(3)) return Pause();
   if (random_.Chance(40)) return Limited();
   if (dice < 4) {
     Start();
@@ -278,6 +280,9 @@ void MessageSim::Arrive() {
 
 void MessageSim::Deliver(const Parted::Letter& letter) {
   Note("deliver " + LongText(letter));
+  record::Message message;
+  message.ParseFromString(letter.text);
+  if (message.has_reread()) ++hits_["a change is read again"];
   World& world = at(letter.to);
   world.Decide([&](Engine& e) {
     auto up_to = e.messages().Deliver(letter.from, letter.number, letter.text);
@@ -403,6 +408,8 @@ void MessageSim::Finish() {
     if (random_.Chance(50)) Restart(id, "an engine crashes");
     at(id).Elapse(std::chrono::minutes(1));  // what waited for room goes on
   }
+  SetPaused(false);
+  parted_->Adopt();
   Settle();
   parted_->Crash();
   FollowAll();  // numbers go on
@@ -451,6 +458,7 @@ void MessageSim::CheckAll() {
     if (seen.exists) seen.result = parted_->Must(id).result;
   }
   CheckLimits();
+  CheckTrigger();
   CheckFollowers();
   CheckReports();
   CheckSchedules();

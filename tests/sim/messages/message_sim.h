@@ -19,6 +19,7 @@ namespace dfsmr::message_sim {
 
 inline constexpr size_t kMayRun = 2;  // of those that the limit holds for
 std::string LimitedJobs();            // their machines
+std::string ListenedJobs();           // and those that a trigger starts
 
 class MessageSim {
  public:
@@ -69,6 +70,7 @@ class MessageSim {
   void Define();
   void Limited();
   void StartLimited();
+  void Pause();
 
   // What messages do.
   void Offer();
@@ -94,6 +96,9 @@ class MessageSim {
   void CheckReports();
   void CheckSchedules();
   void CheckLimits();
+  void DefineTrigger();
+  void SetPaused(bool paused);
+  void CheckTrigger();
   void CheckRows();
   void ResumeAll();
 
@@ -125,6 +130,7 @@ class MessageSim {
   std::set<std::string> stopped_by_hand_;  // of these
   std::set<std::string> running_;          // of these
   std::string target_;                     // of what a schedule sends
+  bool paused_ = false;                    // the trigger, as was asked
 };
 
 }  // namespace dfsmr::message_sim

@@ -1,0 +1,99 @@
+#include "dsrv/calls/others.h"
+
+#include <memory>
+#include <utility>
+
+#include "dsrv/calls/backend.h"
+#include "dsrv/calls/call.h"
+#include "dsrv/calls/restoring.h"
+#include "dsrv/engine/elsewhere.h"
+
+namespace dfsmr {
+namespace {
+
+// Answers once, at the latest when nobody can any more.
+class OneAnswer {
+ public:
+  explicit OneAnswer(std::function<void(peer::Answer)> done) : done_(std::move(done)) {}
+  ~OneAnswer() { Fail(Stopping()); }
+  OneAnswer(const OneAnswer&) = delete;
+  OneAnswer& operator=(const OneAnswer&) = delete;
+
+  void Fail(const Error& error) {
+    peer::Answer answer;
+    peer::Failure& failure = *answer.mutable_failure();
+    failure.set_code(static_cast<uint32_t>(error.code));
+    failure.set_reason(std::string(Name(error.reason)));
+    failure.set_message(error.message);
+    Give(std::move(answer));
+  }
+  void Give(peer::Answer answer) {
+    const auto done = std::exchange(done_, nullptr);
+    if (done) done(std::move(answer));
+  }
+
+ private:
+  std::function<void(peer::Answer)> done_;
+};
+using OneAnswerPtr = std::shared_ptr<OneAnswer>;
+
+void ToProto(const LiveCount& count, peer::LiveCounts::Version* out) {
+  out->set_machine(count.machine);
+  out->set_version(count.version);
+  out->set_live(count.live);
+  out->set_dry_runs(count.dry_runs);
+  if (count.results == rows::ResultCounts{}) return;
+  for (const uint64_t one : count.results) out->add_results(one);
+}
+
+void AnswerCount(const Backend& backend, const peer::CountLive& asked, const OneAnswerPtr& reply) {
+  const bool posted = backend.loop.Post(
+      {.run =
+           [asked, reply](Engine& engine) {
+             if (asked.settle()) (void)engine.Settle(asked.namespace_(), "");
+             peer::Answer answer;
+             auto* const counts = answer.mutable_live();
+             const LiveCounts here = engine.elsewhere().CountHere(asked.namespace_());
+             for (const LiveCount& one : here.versions) ToProto(one, counts->add_versions());
+             for (const CauseCount& one : here.causes) {
+               auto* const to = counts->add_causes();
+               to->set_cause(one.cause);
+               to->set_running(one.running);
+               to->set_waiting(one.waiting);
+             }
+             engine.AfterCommit([reply, answer] { reply->Give(answer); });
+           },
+       .drop = [reply] { reply->Fail(DeadlinePassed()); }});
+  if (!posted) reply->Fail(Overloaded());
+}
+
+void AnswerRestore(const Backend& backend, const peer::Restore& asked, const OneAnswerPtr& reply) {
+  RestoreOrder order{.ns = asked.namespace_(),
+                     .by = asked.by(),
+                     .upload = {asked.upload_epoch(), asked.upload_number()},
+                     .pieces = asked.pieces(),
+                     .graphs = {asked.graphs().begin(), asked.graphs().end()},
+                     .follow = asked.follow()};
+  Restoring::Begin(backend, std::move(order), [] { return false; },
+                   [reply](const Result<Imported>& done) {
+                     if (!done) return reply->Fail(done.error());
+                     peer::Answer answer;
+                     peer::Restored& restored = *answer.mutable_restored();
+                     restored.set_instances(done->instances);
+                     restored.set_already_there(done->already_there);
+                     restored.set_follows(done->follows);
+                     reply->Give(std::move(answer));
+                   });
+}
+
+}  // namespace
+
+void AnswerQuestion(const Backend& backend, const peer::Question& question,
+                    std::function<void(peer::Answer)> done) {
+  auto reply = std::make_shared<OneAnswer>(std::move(done));
+  if (question.has_count_live()) return AnswerCount(backend, question.count_live(), reply);
+  if (question.has_restore()) return AnswerRestore(backend, question.restore(), reply);
+  reply->Fail({Code::kUnimplemented, Reason::kNone, "this server does not know the question"});
+}
+
+}  // namespace dfsmr

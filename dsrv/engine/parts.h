@@ -1,4 +1,4 @@
-// The engine's parts, put together. Included by engine.cc and recovery.cc only.
+// The engine's parts, put together. Included by parts.cc, engine.cc and recovery.cc only.
 #pragma once
 
 #include <vector>

@@ -1,10 +1,9 @@
 #include "dsrv/inquiry.h"
 
-#include <grpcpp/alarm.h>
-
 #include <utility>
 
 #include "dsrv/cluster/peers.h"
+#include "dsrv/cluster/run_after.h"
 
 namespace dfsmr {
 namespace {
@@ -70,13 +69,7 @@ void Inquiry::Take(const AskedPtr& asked, const std::optional<peer::Answer>& ans
             " has not said what it has: no server owns it, or its owner cannot be reached"});
   }
   // Another one owns it soon.
-  auto alarm = std::make_shared<grpc::Alarm>();
-  grpc::Alarm& set = *alarm;
-  set.Set(std::chrono::system_clock::now() + kAgain,
-          [this, asked, alarm = std::move(alarm)](bool) mutable {
-            const auto ends_with_this = std::move(alarm);
-            Try(asked);
-          });
+  RunAfter(kAgain, [this, asked] { Try(asked); });
 }
 
 void Inquiry::Answer(const std::string& bytes,

@@ -1,13 +1,12 @@
 #include "dsrv/cluster/feeds.h"
 
-#include <grpcpp/alarm.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/reach.h"
+#include "dsrv/cluster/run_after.h"
 #include "dsrv/wire/original_line.h"
 #include "fsm/base/names.h"
 #include "fsm/base/reason.h"
@@ -175,21 +174,14 @@ void Feeds::TakeEnd(const SourcePtr& from, const grpc::Status& status) {
   const bool goes_on = status.error_code() == grpc::StatusCode::UNAVAILABLE && !cancelled_ &&
                        !front_.closed() && !front_.ending();
   if (!goes_on) {
-    for (const auto& [key, value] : from->context.GetServerTrailingMetadata()) {
-      const std::string name = Text(key);
-      if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
-    }
+    PassTrailersBack(from->context, context_);
     return End(status);
   }
   // The partition changes hands.
-  auto alarm = std::make_shared<grpc::Alarm>();
-  grpc::Alarm& set = *alarm;
-  set.Set(std::chrono::system_clock::now() + kAnew,
-          [alarm = std::move(alarm), self = self_, partition = from->partition](bool) mutable {
-            const auto ends_with_this = std::move(alarm);
-            const Lock later(self->mutex_);
-            if (!self->end_ && !self->finished_) self->Open(partition);
-          });
+  RunAfter(kAnew, [self = self_, partition = from->partition] {
+    const Lock later(self->mutex_);
+    if (!self->end_ && !self->finished_) self->Open(partition);
+  });
 }
 
 // The client ------------------------------------------------------------------------------------

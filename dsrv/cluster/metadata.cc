@@ -47,4 +47,11 @@ bool IsPassedBack(const std::string& key) {
          (!key.starts_with("grpc-") || key == "grpc-retry-pushback-ms");
 }
 
+void PassTrailersBack(const grpc::ClientContext& from, grpc::CallbackServerContext* to) {
+  for (const auto& [key, value] : from.GetServerTrailingMetadata()) {
+    const std::string name = Text(key);
+    if (IsPassedBack(name)) to->AddTrailingMetadata(name, Text(value));
+  }
+}
+
 }  // namespace dfsmr

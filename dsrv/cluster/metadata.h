@@ -25,6 +25,8 @@ void PassOn(const Metadata& metadata, grpc::ClientContext* context);
 
 // From the owner to the client: whether it is not of one connection, or of the front itself.
 bool IsPassedBack(const std::string& key);
+// Those of a call's trailers that are.
+void PassTrailersBack(const grpc::ClientContext& from, grpc::CallbackServerContext* to);
 
 // The trailers by which an owner's front tells another one that the end of a call is its owner's
 // word, or that the owner is another one, and nothing was done.

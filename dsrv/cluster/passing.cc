@@ -373,10 +373,7 @@ void Passing::TakeEnd(Try* from, const grpc::Status& status) {
     const bool repeats = nothing_done || from->sent == 0 || facts_.reads_only;
     return repeats && !told_ && (from->sent == 0 || first_) ? AskAgain() : Lost();
   }
-  for (const auto& [key, value] : trailers) {
-    const std::string name = Text(key);
-    if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
-  }
+  PassTrailersBack(from->context, context_);
   if (have_reply_ && !facts_.many_replies) AddStart(from->context);
   IsForAll(*from, status) ? Spread(status) : Finish(status);
 }

@@ -190,10 +190,7 @@ void Scatter::Refuse(const Error& error) {
 }
 
 void Scatter::EndAs(const Asked& asked) {
-  for (const auto& [key, value] : asked.context.GetServerTrailingMetadata()) {
-    const std::string name = Text(key);
-    if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
-  }
+  PassTrailersBack(asked.context, context_);
   Finish(asked.status.ok()
              ? grpc::Status(grpc::StatusCode::INTERNAL, "an owner's answer could not be read")
              : asked.status);

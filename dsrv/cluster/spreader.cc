@@ -1,13 +1,12 @@
 #include "dsrv/cluster/spreader.h"
 
-#include <grpcpp/alarm.h>
-
 #include <algorithm>
 #include <chrono>
 #include <set>
 #include <utility>
 
 #include "dsrv/cluster/peers.h"
+#include "dsrv/cluster/run_after.h"
 
 namespace dfsmr {
 namespace {
@@ -15,17 +14,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kBetweenAsks{100};
-
-// On a thread of gRPC's.
-void Later(milliseconds time, std::function<void()> what) {
-  auto alarm = std::make_shared<grpc::Alarm>();
-  grpc::Alarm& set = *alarm;
-  set.Set(std::chrono::system_clock::now() + time,
-          [alarm = std::move(alarm), what = std::move(what)](bool) mutable {
-            const auto ends_with_this = std::move(alarm);
-            what();
-          });
-}
 
 }  // namespace
 
@@ -42,7 +30,7 @@ void Spreader::Begin(const std::string& ns, std::function<void()> done) {
   auto round = std::make_shared<Round>();
   round->ns = ns;
   round->done = std::move(done);
-  Later(milliseconds(0), [this, round] { See(round); });
+  RunAfter(milliseconds(0), [this, round] { See(round); });
 }
 
 // Goes by who is there after the change: a server that came before may have read what was before,
@@ -50,7 +38,7 @@ void Spreader::Begin(const std::string& ns, std::function<void()> done) {
 void Spreader::See(const RoundPtr& round) {
   keeper_.LookFor([this, round](const Keeper::SightPtr& sight) {
     if (!sight || sight->when < round->begun) {
-      return Later(kBetweenAsks, [this, round] { See(round); });
+      return RunAfter(kBetweenAsks, [this, round] { See(round); });
     }
     {
       const Lock lock(round->mutex);
@@ -65,14 +53,14 @@ void Spreader::See(const RoundPtr& round) {
 void Spreader::AskHere(const RoundPtr& round) {
   here_(round->ns, [this, round](bool done) {
     if (done) return Adopted(round, "");
-    Later(kBetweenAsks, [this, round] { AskHere(round); });
+    RunAfter(kBetweenAsks, [this, round] { AskHere(round); });
   });
 }
 
 void Spreader::AskPeer(const RoundPtr& round, const std::shared_ptr<Peer>& peer) {
   HaveAdopted(front_, peer, round->ns, [this, round, server = peer->id](bool done) {
     if (done) return Adopted(round, server);
-    Later(kBetweenAsks, [this, round, server] { AskAgain(round, server); });
+    RunAfter(kBetweenAsks, [this, round, server] { AskAgain(round, server); });
   });
 }
 

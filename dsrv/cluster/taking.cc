@@ -1,8 +1,6 @@
 #include "dsrv/cluster/taking.h"
 
 #include <google/protobuf/util/time_util.h>
-#include <grpcpp/alarm.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/levels.h"
 #include "dsrv/cluster/metadata.h"
+#include "dsrv/cluster/run_after.h"
 
 namespace dfsmr {
 namespace {
@@ -179,14 +178,10 @@ void Taking::Took(const RoundPtr& round, PartitionId partition, size_t which,
 
 // Another worker was quicker, or there was no room for what was found.
 void Taking::LookAgain() {
-  auto alarm = std::make_shared<grpc::Alarm>();
-  grpc::Alarm& set = *alarm;
-  set.Set(std::chrono::system_clock::now() + kInVain,
-          [alarm = std::move(alarm), self = self_](bool) mutable {
-            const auto ends_with_this = std::move(alarm);
-            const Lock later(self->mutex_);
-            if (!self->ended_) self->Look(milliseconds(0));
-          });
+  RunAfter(kInVain, [self = self_] {
+    const Lock later(self->mutex_);
+    if (!self->ended_) self->Look(milliseconds(0));
+  });
 }
 
 // The worker is gone. `perhaps`: it may have seen what was taken for it.
@@ -199,10 +194,7 @@ void Taking::GiveBack(bool perhaps) {
 // The end ----------------------------------------------------------------------------------------
 
 void Taking::Fail(const grpc::Status& status, const Asked& asked) {
-  for (const auto& [key, value] : asked.context.GetServerTrailingMetadata()) {
-    const std::string name = Text(key);
-    if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
-  }
+  PassTrailersBack(asked.context, context_);
   End(status);
 }
 

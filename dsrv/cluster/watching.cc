@@ -1,12 +1,11 @@
 #include "dsrv/cluster/watching.h"
 
-#include <grpcpp/alarm.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
+#include "dsrv/cluster/run_after.h"
 #include "dsrv/wire/watch.h"
 #include "fsm/base/reason.h"
 #include "storage/place.h"
@@ -204,14 +203,10 @@ void Watching::BeginLook(size_t topic) {
 }
 
 void Watching::Later(milliseconds time, size_t topic) {
-  auto alarm = std::make_shared<grpc::Alarm>();
-  grpc::Alarm& set = *alarm;
-  set.Set(std::chrono::system_clock::now() + time,
-          [alarm = std::move(alarm), self = self_, topic](bool) mutable {
-            const auto ends_with_this = std::move(alarm);
-            const Lock lock(self->mutex_);
-            if (!self->ended()) self->Open(topic);
-          });
+  RunAfter(time, [self = self_, topic] {
+    const Lock lock(self->mutex_);
+    if (!self->ended()) self->Open(topic);
+  });
 }
 
 void Watching::Beat() {
@@ -219,14 +214,10 @@ void Watching::Beat() {
   beat_ = std::chrono::steady_clock::now() - last_ >= kSilence;
   Step();
   if (ended()) return;
-  auto alarm = std::make_shared<grpc::Alarm>();
-  grpc::Alarm& set = *alarm;
-  set.Set(std::chrono::system_clock::now() + kWatchBeat,
-          [alarm = std::move(alarm), self = self_](bool) mutable {
-            const auto ends_with_this = std::move(alarm);
-            const Lock lock(self->mutex_);
-            if (!self->ended()) self->Beat();
-          });
+  RunAfter(kWatchBeat, [self = self_] {
+    const Lock lock(self->mutex_);
+    if (!self->ended()) self->Beat();
+  });
 }
 
 // What comes ------------------------------------------------------------------------------------
@@ -267,13 +258,7 @@ void Watching::TakeEnd(size_t topic, const StreamPtr& from, const grpc::Status& 
     return Later(kOpensAnew, topic);  // the partition changes hands
   }
   if (!IsGone(status.error_code())) return EndAs(from->context, status);
-  v1::WatchResponse response;
-  v1::Error& gone = *response.mutable_gone();
-  gone.set_code(status.error_code());
-  gone.set_reason(ValueOf(from->context.GetServerTrailingMetadata(), "dfsmr-reason"));
-  gone.set_message(status.error_message());
-  of.over = true;
-  Show(topic, response);
+  ShowGone(topic, from->context, status);
 }
 
 void Watching::TakeLook(size_t topic, const std::shared_ptr<Look>& look,
@@ -283,16 +268,9 @@ void Watching::TakeLook(size_t topic, const std::shared_ptr<Look>& look,
   of.look = nullptr;
   if (ended()) return;
   if (IsRefused(status.error_code())) return EndAs(look->context, status);
-  v1::WatchResponse response;
-  if (IsGone(status.error_code())) {
-    v1::Error& gone = *response.mutable_gone();
-    gone.set_code(status.error_code());
-    gone.set_reason(ValueOf(look->context.GetServerTrailingMetadata(), "dfsmr-reason"));
-    gone.set_message(status.error_message());
-    of.over = true;
-    return Show(topic, response);
-  }
+  if (IsGone(status.error_code())) return ShowGone(topic, look->context, status);
   Later(every_, topic);
+  v1::WatchResponse response;
   if (!status.ok() || !ReadSeen(of.of, ToBytes(look->reply), &response)) return;
   std::string bytes = ComparableBytes(response);
   if (of.told && bytes == of.bytes) return;
@@ -310,11 +288,19 @@ void Watching::Show(size_t topic, const v1::WatchResponse& message) {
   Step();
 }
 
+void Watching::ShowGone(size_t topic, const grpc::ClientContext& context,
+                        const grpc::Status& status) {
+  v1::WatchResponse response;
+  v1::Error& gone = *response.mutable_gone();
+  gone.set_code(status.error_code());
+  gone.set_reason(ValueOf(context.GetServerTrailingMetadata(), "dfsmr-reason"));
+  gone.set_message(status.error_message());
+  topics_[topic].over = true;
+  Show(topic, response);
+}
+
 void Watching::EndAs(const grpc::ClientContext& context, const grpc::Status& status) {
-  for (const auto& [key, value] : context.GetServerTrailingMetadata()) {
-    const std::string name = Text(key);
-    if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
-  }
+  PassTrailersBack(context, context_);
   End(status.ok() ? ServerStops() : status);
 }
 

@@ -63,6 +63,8 @@ class Watching final : public grpc::ServerGenericBidiReactor,
   void TakeEnd(size_t topic, const StreamPtr& from, const grpc::Status& status);
   void TakeLook(size_t topic, const std::shared_ptr<Look>& look, const grpc::Status& status);
   void Show(size_t topic, const v1::WatchResponse& message) REQUIRES(mutex_);
+  void ShowGone(size_t topic, const grpc::ClientContext& context, const grpc::Status& status)
+      REQUIRES(mutex_);
   void EndAs(const grpc::ClientContext& context, const grpc::Status& status) REQUIRES(mutex_);
 
   void Step() REQUIRES(mutex_);

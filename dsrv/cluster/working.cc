@@ -1,13 +1,12 @@
 #include "dsrv/cluster/working.h"
 
-#include <grpcpp/alarm.h>
-
 #include <deque>
 #include <string>
 #include <utility>
 
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
+#include "dsrv/cluster/run_after.h"
 #include "fsm/base/reason.h"
 #include "storage/place.h"
 
@@ -30,16 +29,6 @@ constexpr std::chrono::seconds kSilent{15};
 bool NobodyThere(const std::string& reason) {
   return reason == Name(Reason::kNoOwner) || reason == Name(Reason::kPeerUnreachable) ||
          reason == Name(Reason::kStoreUnreachable);
-}
-
-void RunAfter(milliseconds time, std::function<void()> run) {
-  auto alarm = std::make_shared<grpc::Alarm>();
-  grpc::Alarm& set = *alarm;
-  set.Set(std::chrono::system_clock::now() + time,
-          [alarm = std::move(alarm), run = std::move(run)](bool) mutable {
-            const auto ends_with_this = std::move(alarm);
-            run();
-          });
 }
 
 }  // namespace
@@ -370,10 +359,7 @@ void Working::Refuse(const Error& error) {
 }
 
 void Working::Fail(const grpc::Status& status, const Part& of) {
-  for (const auto& [key, value] : of.context.GetServerTrailingMetadata()) {
-    const std::string name = Text(key);
-    if (IsPassedBack(name)) context_->AddTrailingMetadata(name, Text(value));
-  }
+  PassTrailersBack(of.context, context_);
   End(status, peer::WorkPart::BROKEN);
 }
 

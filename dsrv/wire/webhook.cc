@@ -74,9 +74,8 @@ std::string Object(const Fields& fields) {
 std::string FormOf(std::string_view text) {
   Fields fields;
   while (!text.empty()) {
-    const size_t end = std::min(text.find('&'), text.size());
-    const std::string_view field = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view field = text.substr(0, text.find('&'));
+    text.remove_prefix(std::min(field.size() + 1, text.size()));
     if (field.empty()) continue;
     const size_t equals = std::min(field.find('='), field.size());
     const std::string_view value = field.substr(std::min(equals + 1, field.size()));

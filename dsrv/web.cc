@@ -14,7 +14,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr auto kStuck = std::chrono::seconds(10);
+constexpr auto kLoopStuck = std::chrono::seconds(10);
 
 // Who asks the door itself for something.
 class AskerOrigin final : public Origin {
@@ -22,10 +22,10 @@ class AskerOrigin final : public Origin {
   explicit AskerOrigin(const http::Asker& asker) : asker_(asker) {}
   std::string Peer() const override { return asker_.peer; }
   std::string_view Bearer() const override {
-    constexpr size_t kScheme = std::string_view("Bearer ").size();
+    constexpr size_t kBearer = std::string_view("Bearer ").size();
     const std::string_view text = asker_.authorization;
-    return text.size() > kScheme && http::Lower(text.substr(0, kScheme)) == "bearer "
-               ? text.substr(kScheme)
+    return text.size() > kBearer && http::Lower(text.substr(0, kBearer)) == "bearer "
+               ? text.substr(kBearer)
                : std::string_view();
   }
   std::string Certificate() const override { return asker_.certificate; }
@@ -307,7 +307,7 @@ bool Web::Turning() {
   if (!bound) return true;
   int64_t asked = 0;
   if (!asked_->compare_exchange_strong(asked, Now())) {
-    return std::chrono::steady_clock::duration(Now() - asked) < kStuck;
+    return std::chrono::steady_clock::duration(Now() - asked) < kLoopStuck;
   }
   Mailbox::Mail mail{.run = [flag = asked_](Engine&) { flag->store(0); },
                      .drop = [flag = asked_] { flag->store(0); },

@@ -14,7 +14,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr auto kTick = std::chrono::seconds(1);
+constexpr auto kLookEvery = std::chrono::seconds(1);
 constexpr size_t kLargest = 64 << 10;
 
 class File {
@@ -88,7 +88,7 @@ SecretKeyWatch::~SecretKeyWatch() {
 
 void SecretKeyWatch::Watch() {
   Lock lock(mutex_);
-  while (!wake_.WaitFor(lock, kTick, [this]() REQUIRES(mutex_) { return ended_; })) {
+  while (!wake_.WaitFor(lock, kLookEvery, [this]() REQUIRES(mutex_) { return ended_; })) {
     lock.Unlock();
     Look();
     lock.Relock();

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kAgainWords = {"", "failed", "all"};
 constexpr int kTimesShown = 1'000;
-constexpr uint64_t kLookedAt = 1'000'000;  // times of a range, also those that will not run
+constexpr uint64_t kTimesLookedAt = 1'000'000;  // times of a range, also those that will not run
 constexpr uint32_t kRunningMax = 1'000'000;
 
 Result<BackfillArgs> ToArgs(const v1::BackfillScheduleRequest& request) {
@@ -141,7 +141,7 @@ class BackfillCall : public std::enable_shared_from_this<BackfillCall> {
       if (!suffix) return suffix.error();
       if (!*suffix) reply_->set_existing(reply_->existing() + 1);
       if (*suffix) Note(times, time);
-      if (args_.total > Backfills::kTimes || ++looked_at > kLookedAt) {
+      if (args_.total > Backfills::kTimes || ++looked_at > kTimesLookedAt) {
         return Error{Code::kInvalidArgument, Reason::kTooLarge,
                      "the range has more than " + std::to_string(Backfills::kTimes) +
                          " times to run; choose a shorter one"};

@@ -8,9 +8,9 @@
 namespace dfsmr {
 namespace {
 
-constexpr auto kBeat = std::chrono::milliseconds(2'500);  // promised: a message every 5 s
+constexpr auto kChangesBeat = std::chrono::milliseconds(2'500);  // promised: a message every 5 s
 
-Error Crowded() {
+Error TooManyStreams() {
   return {Code::kResourceExhausted, Reason::kOverloaded,
           "the server serves " + std::to_string(limits::kWatchers) + " watchers already"};
 }
@@ -80,7 +80,7 @@ ChangesStream* ChangesStream::Begin(const Backend& backend, grpc::CallbackServer
   const bool crowded = !backend.watchers.Add(stream);
   Result<Open> opened = !caller             ? Result<Open>(caller.error())
                         : !stream->entered_ ? Stopping()
-                        : crowded           ? Crowded()
+                        : crowded           ? TooManyStreams()
                                             : open();
   if (opened) {
     stream->open_ = *std::move(opened);
@@ -170,7 +170,7 @@ void ChangesStream::Take(const Changes::PortionPtr& portion) {
   open_.after = std::max(open_.after, portion->up_to);
   if (open_.until == UINT64_MAX) read_up_to_.store(open_.after, std::memory_order_relaxed);
   const Lock lock(mutex_);
-  const bool silent = std::chrono::steady_clock::now() - last_message_ >= kBeat;
+  const bool silent = std::chrono::steady_clock::now() - last_message_ >= kChangesBeat;
   if (portion->changes.empty() && !(open_.beats && (first_ || silent))) {
     if (!open_.beats) first_ = false;
     return;

@@ -17,7 +17,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr size_t kDataBytes = 1 << 20;  // of an item
+constexpr size_t kMostItemBytes = 1 << 20;  // of an item
 constexpr int kOvertakenMost = 10;
 // For the owner of a partition that takes what lives there: it may be a lot.
 constexpr std::chrono::seconds kForRestore{120};
@@ -97,8 +97,8 @@ void ImportStream::TakeItem() {
   if (complete_) return End(BadArchive("", "something comes behind the end of the export"));
   if (!incoming_.has_item()) return End(Bad("an import has one header, in its first message"));
   const v1::ExportItem& item = incoming_.item();
-  if (item.data().size() > kDataBytes) {
-    return End(TooLarge("an item of an import", item.data().size(), kDataBytes));
+  if (item.data().size() > kMostItemBytes) {
+    return End(TooLarge("an item of an import", item.data().size(), kMostItemBytes));
   }
   if (item.end()) {
     complete_ = true;

@@ -37,7 +37,7 @@ class OneAnswer {
 };
 using OneAnswerPtr = std::shared_ptr<OneAnswer>;
 
-void ToProto(const LiveCount& count, peer::LiveCounts::Version* out) {
+void VersionToProto(const LiveCount& count, peer::LiveCounts::Version* out) {
   out->set_machine(count.machine);
   out->set_version(count.version);
   out->set_live(count.live);
@@ -54,7 +54,7 @@ void AnswerCount(const Backend& backend, const peer::CountLive& asked, const One
              peer::Answer answer;
              auto* const counts = answer.mutable_live();
              const LiveCounts here = engine.elsewhere().CountHere(asked.namespace_());
-             for (const LiveCount& one : here.versions) ToProto(one, counts->add_versions());
+             for (const LiveCount& one : here.versions) VersionToProto(one, counts->add_versions());
              for (const CauseCount& one : here.causes) {
                auto* const to = counts->add_causes();
                to->set_cause(one.cause);

@@ -17,8 +17,8 @@
 namespace dfsmr {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(30);
-constexpr size_t kDataBytes = 1 << 20;  // of a message
+constexpr auto kUploadPatience = std::chrono::seconds(30);
+constexpr size_t kMessageBytes = 1 << 20;  // of a message
 constexpr std::string_view kSha = "sha256:";
 // After a piece was written the disk is the others' for so many times as long as that took.
 constexpr int kPauses = 2;
@@ -191,7 +191,7 @@ void PutPackageStream::AwaitRoom() {
     stream->Post(0, [stream](Engine& engine) { stream->Look(engine); });
   });
   alarm_ = std::make_unique<grpc::Alarm>();
-  alarm_->Set(std::chrono::system_clock::now() + kPatience, [weak](bool ok) {
+  alarm_->Set(std::chrono::system_clock::now() + kUploadPatience, [weak](bool ok) {
     const auto stream = weak.lock();
     if (ok && stream && stream->uploads_.GiveUp(stream->waiting_)) {
       stream->End({Code::kResourceExhausted, Reason::kOverloaded,
@@ -258,8 +258,8 @@ void PutPackageStream::TakeData() {
   if (Ended()) return;
   if (incoming_.has_header()) return End(Bad("an upload has one header, in its first message"));
   const std::string data = std::move(*incoming_.mutable_data());
-  if (data.size() > kDataBytes) {
-    return End(TooLarge("a message of an upload", data.size(), kDataBytes));
+  if (data.size() > kMessageBytes) {
+    return End(TooLarge("a message of an upload", data.size(), kMessageBytes));
   }
   if (auto fed = Feed(data); !fed) return End(fed.error());
   if (!header_.validate_only()) piece_ += data;

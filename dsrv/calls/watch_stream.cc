@@ -9,9 +9,9 @@ namespace dfsmr {
 namespace {
 
 constexpr int kChangesShown = 200;                           // of an instance, in one message
-constexpr auto kSilence = std::chrono::milliseconds(3'500);  // promised: a message every 5 s
+constexpr auto kWatchSilence = std::chrono::milliseconds(3'500);  // promised: a message every 5 s
 
-Error Crowded() {
+Error TooManyWatchers() {
   return {Code::kResourceExhausted, Reason::kOverloaded,
           "the server serves as many watchers as it can already"};
 }
@@ -38,7 +38,7 @@ WatchStream* WatchStream::Begin(const Backend& backend, Looks& looks,
     stream->entered_ = backend.gate.Admit();
     if (!stream->entered_) refusal = Stopping();
   }
-  if (!refusal && !looks.Add(self, request, *every, *caller)) refusal = Crowded();
+  if (!refusal && !looks.Add(self, request, *every, *caller)) refusal = TooManyWatchers();
   if (refusal) {
     stream->EndWith(RefuseStream(backend, context, *refusal));
   } else {
@@ -59,7 +59,7 @@ void WatchStream::Show(size_t topic, Looks::ValuePtr value) {
 
 void WatchStream::Beat() {
   const Lock lock(mutex_);
-  beat_ = std::chrono::steady_clock::now() - last_ >= kSilence;
+  beat_ = std::chrono::steady_clock::now() - last_ >= kWatchSilence;
   Step();
 }
 

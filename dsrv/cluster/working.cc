@@ -23,7 +23,7 @@ constexpr milliseconds kOpenAnew{100};
 
 // Of agents: a message at least every 5 s, with time to spare.
 constexpr std::chrono::seconds kSignOfLife{4};
-constexpr std::chrono::seconds kSilent{15};
+constexpr std::chrono::seconds kPartSilent{15};
 
 // Whether it says that nobody could be asked, after a patience.
 bool NobodyThere(const std::string& reason) {
@@ -185,7 +185,7 @@ Result<Ok> Working::Take() {
 void Working::Tick() {
   const Lock lock(mutex_);
   if (end_) return;
-  if (std::chrono::steady_clock::now() - heard_ > kSilent) {
+  if (std::chrono::steady_clock::now() - heard_ > kPartSilent) {
     return Refuse({Code::kUnavailable, Reason::kPeerUnreachable,
                    "nothing has come from agent '" + sharing_.agent() + "' for 15 s"});
   }

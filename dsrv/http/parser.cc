@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "dsrv/http/url.h"
+
 namespace dfsmr::http {
 namespace {
 
@@ -20,12 +22,6 @@ bool IsToken(std::string_view text) {
 bool IsControl(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte < 0x20 || byte == 0x7f;
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
 }  // namespace

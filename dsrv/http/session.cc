@@ -23,10 +23,10 @@ Response Json(std::string text) {
   return response;
 }
 
-std::string Cookie(const Visitor& visitor, const std::string& secret, int seconds) {
+std::string Cookie(const Visitor& visitor, const std::string& secret, int max_age) {
   const bool secure = visitor.client.secure;
   return std::string(SessionCookie(secure)) + "=" + secret + "; Path=/; HttpOnly; SameSite=Strict" +
-         "; Max-Age=" + std::to_string(seconds) + (secure ? "; Secure" : "");
+         "; Max-Age=" + std::to_string(max_age) + (secure ? "; Secure" : "");
 }
 
 Result<v1::AccessToken::Role> ToRole(const std::string& text) {

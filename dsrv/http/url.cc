@@ -4,13 +4,14 @@
 #include <cstdint>
 
 namespace dfsmr::http {
-namespace {
 
 int HexDigit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
   const char lower = static_cast<char>(c | 0x20);
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
+
+namespace {
 
 int Digit64(char c) {
   if (c >= 'A' && c <= 'Z') return c - 'A';

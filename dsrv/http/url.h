@@ -9,6 +9,9 @@
 
 namespace dfsmr::http {
 
+// 0 to 15; -1: it is none.
+int HexDigit(char c);
+
 // %41 → A. nullopt: what follows a percent sign are not two hexadecimal digits.
 std::optional<std::string> Decoded(std::string_view text);
 

@@ -17,7 +17,7 @@ namespace {
 constexpr Duration kAfterEnd = std::chrono::seconds(60);  // lines of a claim are taken so long
 constexpr size_t kAllowed = 10'000;                       // claims remembered of a stream
 constexpr int kQuestions = 3;                             // about the claims of one request
-constexpr auto kAgain = std::chrono::milliseconds(100);   // when the loop has no room
+constexpr auto kPostAgain = std::chrono::milliseconds(100);   // when the loop has no room
 
 std::string NameOf(const v1::LogBatch& batch) {
   return "a batch of instance " + Quoted(batch.instance());
@@ -183,7 +183,7 @@ void LogIntake::Ask(std::vector<Question> questions) {
   if (logs_.loop().Post({.run = std::move(run), .drop = [] {}, .bytes = 256 * answers->size()})) {
     return;
   }
-  logs_.PostLater(kAgain, [self = shared_from_this(), answers] {
+  logs_.PostLater(kPostAgain, [self = shared_from_this(), answers] {
     std::vector<Question> again;
     for (const Answer& answer : *answers) again.push_back(answer.question);
     self->Ask(std::move(again));

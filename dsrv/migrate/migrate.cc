@@ -14,7 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr PartitionId kWhole = 0;
 // The third byte of a key, as in the table of storage/README.md.
 constexpr char kLive = 0x02;
 constexpr char kStopped = 0x03;

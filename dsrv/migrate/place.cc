@@ -12,8 +12,6 @@
 namespace dfsmr {
 namespace {
 
-constexpr PartitionId kWhole = 0;
-
 class InFolder final : public UnservedStore {
  public:
   InFolder(std::string name, std::unique_ptr<RocksStore> store)

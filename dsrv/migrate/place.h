@@ -8,6 +8,8 @@
 
 namespace dfsmr {
 
+inline constexpr PartitionId kWhole = 0;  // a store moves as one
+
 struct StorePlace {
   std::string where;  // a folder, or a URL of libpq's
   std::string schema = "dfsmr";

@@ -16,19 +16,19 @@ constexpr std::array<std::string_view, 12> kMonths = {"JAN", "FEB", "MAR", "APR"
                                                       "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"};
 constexpr std::array<std::string_view, 7> kDays = {"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"};
 
-struct Field {
+struct CronField {
   std::string_view name;
   int least;
   int most;
   std::span<const std::string_view> names = {};  // the first stands for `least`
   int wrap = 0;  // ranges may go past the end: what to subtract then; 0: they may not
 };
-constexpr Field kSecond{"second", 0, 59};
-constexpr Field kMinute{"minute", 0, 59};
-constexpr Field kHour{"hour", 0, 23};
-constexpr Field kDay{"day", 1, 31};
-constexpr Field kMonth{"month", 1, 12, kMonths, 12};
-constexpr Field kWeekday{"weekday", 0, 7, kDays, 7};
+constexpr CronField kSecond{"second", 0, 59};
+constexpr CronField kMinute{"minute", 0, 59};
+constexpr CronField kHour{"hour", 0, 23};
+constexpr CronField kDay{"day", 1, 31};
+constexpr CronField kMonth{"month", 1, 12, kMonths, 12};
+constexpr CronField kWeekday{"weekday", 0, 7, kDays, 7};
 
 struct Nickname {
   std::string_view name;
@@ -40,12 +40,12 @@ constexpr std::array<Nickname, 5> kNicknames = {{{"@hourly", "0 * * * *"},
                                                  {"@monthly", "0 0 1 * *"},
                                                  {"@yearly", "0 0 1 1 *"}}};
 
-Error Bad(const Field& field, std::string_view item, std::string_view why) {
+Error Bad(const CronField& field, std::string_view item, std::string_view why) {
   return {Code::kInvalidArgument, Reason::kNone,
           std::string(field.name) + " " + Quoted(item) + std::string(why)};
 }
 
-std::string Range(const Field& field) {
+std::string Range(const CronField& field) {
   std::string text = std::to_string(field.least) + " to " + std::to_string(field.most);
   if (!field.names.empty()) {
     text += " or " + std::string(field.names.front()) + " to " + std::string(field.names.back());
@@ -54,7 +54,7 @@ std::string Range(const Field& field) {
 }
 
 // What people know from other crons, and what says it here.
-std::string Advice(const Field& field, std::string_view word) {
+std::string Advice(const CronField& field, std::string_view word) {
   const std::string upper = UpperCase(word);
   if (upper == "L" && field.name == kWeekday.name) return "; the last Friday is 5L or FRIL";
   if (upper == "L") return "; L, the last one, is for days and weekdays (5L)";
@@ -65,7 +65,7 @@ std::string Advice(const Field& field, std::string_view word) {
   return "; it takes " + Range(field);
 }
 
-Result<int> ReadValue(const Field& field, std::string_view item, std::string_view word) {
+Result<int> ReadValue(const CronField& field, std::string_view item, std::string_view word) {
   const auto name = std::ranges::find(field.names, UpperCase(word));
   if (name != field.names.end()) return field.least + static_cast<int>(name - field.names.begin());
   const std::optional<int> number = ReadWhole(word);
@@ -76,7 +76,7 @@ Result<int> ReadValue(const Field& field, std::string_view item, std::string_vie
 }
 
 // All values of a list's item but L and #: `*`, `a`, `a-b`, each with `/n`.
-Result<uint64_t> ReadItem(const Field& field, std::string_view item) {
+Result<uint64_t> ReadItem(const CronField& field, std::string_view item) {
   const size_t slash = item.find('/');
   const std::string_view range = item.substr(0, slash);
   int step = 1;
@@ -123,7 +123,7 @@ std::vector<std::string_view> Items(std::string_view field) {
   }
 }
 
-Result<uint64_t> ReadField(const Field& field, std::string_view text) {
+Result<uint64_t> ReadField(const CronField& field, std::string_view text) {
   uint64_t mask = 0;
   for (const std::string_view item : Items(text)) {
     const auto values = ReadItem(field, item);
@@ -229,9 +229,9 @@ Result<CronText> Parse(std::string_view text, uint64_t seconds_of_five) {
   CronText cron;
   cron.rule.seconds = seconds_of_five;
   if (fields.size() == 6) {
-    const auto seconds = ReadField(kSecond, fields[0]);
-    if (!seconds) return seconds.error();
-    cron.rule.seconds = *seconds;
+    const auto second = ReadField(kSecond, fields[0]);
+    if (!second) return second.error();
+    cron.rule.seconds = *second;
   }
   if (auto error = ReadFields(&fields[fields.size() - 5], cron.rule)) return *error;
   if (cron.rule.day_given && cron.rule.weekday_given) {

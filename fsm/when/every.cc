@@ -14,7 +14,7 @@ namespace {
 using std::chrono::days;
 using Unit = EveryRule::Unit;
 
-constexpr std::string_view kForms =
+constexpr std::string_view kEveryForms =
     "; write elapsed time (15m, 6h offset 1h), or days of the calendar (day at 09:00, 2 weeks on "
     "MO,TU, month on LFR at 09:00,17:30)";
 constexpr std::array<std::string_view, 7> kWeekdays = {"SU", "MO", "TU", "WE", "TH", "FR", "SA"};
@@ -110,11 +110,11 @@ std::optional<Error> ReadList(const std::vector<std::string_view>& words, size_t
     if (lower == "on" || lower == "at") break;
     if (!list.empty() && list.back() != ',' && words[next].front() != ',') {
       return Bad(Quoted(words[next]) + " cannot follow " + Quoted(words[next - 1]) +
-                 std::string(kForms));
+                 std::string(kEveryForms));
     }
     list += words[next];
   }
-  if (list.empty()) return Bad("nothing follows " + Quoted(key) + std::string(kForms));
+  if (list.empty()) return Bad("nothing follows " + Quoted(key) + std::string(kEveryForms));
   for (std::string_view rest = list;;) {
     const size_t comma = rest.find(',');
     if (auto error = read(rest.substr(0, comma), rule)) return error;
@@ -136,7 +136,7 @@ std::optional<Error> ReadLists(const std::vector<std::string_view>& words, size_
       at = true;
       error = ReadList(words, next, rule, ReadTime);
     } else {
-      error = Bad(Quoted(words[next]) + " cannot stand there" + std::string(kForms));
+      error = Bad(Quoted(words[next]) + " cannot stand there" + std::string(kEveryForms));
     }
     if (error) return error;
   }
@@ -165,7 +165,7 @@ Result<EveryRule> ReadCalendar(const std::vector<std::string_view>& words) {
       return Bad(Quoted(word) + " is no unit of the calendar; elapsed time is written " +
                  std::to_string(rule.n) + std::string(clock.substr(0, 1)));
     }
-    return Bad(Quoted(word) + " is no unit" + Hint(lower, kUnits) + std::string(kForms));
+    return Bad(Quoted(word) + " is no unit" + Hint(lower, kUnits) + std::string(kEveryForms));
   }
   rule.unit = *unit;
   if (auto error = ReadLists(words, next + 1, rule)) return *error;
@@ -187,7 +187,7 @@ std::string_view EveryRule::NeedsFrom() const {
 
 Result<EveryRule> ParseEvery(std::string_view text) {
   const std::vector<std::string_view> words = SplitWords(text);
-  if (words.empty()) return Bad("it is empty" + std::string(kForms));
+  if (words.empty()) return Bad("it is empty" + std::string(kEveryForms));
   const bool digit = words[0][0] >= '0' && words[0][0] <= '9';
   const bool number = ReadWhole(words[0]).has_value();
   return digit && !(number && words.size() > 1) ? ReadElapsed(words) : ReadCalendar(words);

@@ -6,14 +6,12 @@
 namespace dfsmr {
 namespace {
 
-using Problem = CalendarProblem;
-
 std::string TooMany(size_t count, std::string_view what, size_t most) {
   return std::to_string(count) + " " + std::string(what) + " are too many; at most " +
          std::to_string(most) + " are allowed";
 }
 
-void CheckNumbers(const CalendarRules& rules, std::vector<Problem>& problems) {
+void CheckNumbers(const CalendarRules& rules, std::vector<CalendarProblem>& problems) {
   const size_t texts = rules.cron.size() + rules.every.size();
   if (texts + rules.at.size() == 0) {
     problems.push_back({"", 0, "it has no time: write cron, every or at"});
@@ -38,7 +36,7 @@ void CheckNumbers(const CalendarRules& rules, std::vector<Problem>& problems) {
 }  // namespace
 
 std::vector<CalendarProblem> Problems(const CalendarRules& rules) {
-  std::vector<Problem> problems;
+  std::vector<CalendarProblem> problems;
   CheckNumbers(rules, problems);
   for (size_t i = 0; i < rules.every.size() && !rules.from; ++i) {
     const std::string_view why = rules.every[i].NeedsFrom();

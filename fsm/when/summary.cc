@@ -9,7 +9,7 @@ namespace dfsmr {
 namespace {
 
 constexpr uint64_t kSixty = (uint64_t{1} << 60) - 1;
-constexpr uint64_t kDay = (uint64_t{1} << 24) - 1;
+constexpr uint64_t kAllHours = (uint64_t{1} << 24) - 1;
 constexpr int kTimesShown = 4;
 constexpr size_t kRulesShown = 3;
 constexpr std::array<std::string_view, 13> kMonthNames = {
@@ -58,10 +58,10 @@ std::string WeekdayWords(const WeekdaySet& set, std::string_view whole) {
   std::vector<std::string> items = WeekdayRuns(set.every);
   for (size_t i = 0; i <= set.nth.size(); ++i) {
     const bool last = i == set.nth.size();
-    const uint8_t days = last ? set.last : set.nth[i];
-    if (days == 0) continue;
+    const uint8_t which = last ? set.last : set.nth[i];
+    if (which == 0) continue;
     items.push_back("the " + std::string(last ? "last" : kPlaces[i]) + " " +
-                    List(WeekdayRuns(days)) + std::string(whole));
+                    List(WeekdayRuns(which)) + std::string(whole));
   }
   return List(items);
 }
@@ -90,7 +90,7 @@ std::string TimesWords(const std::vector<int>& times) {
 }
 
 std::string TimeOfDay(const CronRule& rule) {
-  const bool few = rule.hours != kDay && std::popcount(rule.seconds) == 1 &&
+  const bool few = rule.hours != kAllHours && std::popcount(rule.seconds) == 1 &&
                    std::popcount(rule.hours) * std::popcount(rule.minutes) <= kTimesShown;
   if (few) {
     std::vector<int> times;
@@ -111,7 +111,7 @@ std::string TimeOfDay(const CronRule& rule) {
     text += " of minute" + std::string(std::popcount(rule.minutes) == 1 ? " " : "s ") +
             Numbers(rule.minutes);
   }
-  if (rule.hours != kDay) {
+  if (rule.hours != kAllHours) {
     text +=
         " of hour" + std::string(std::popcount(rule.hours) == 1 ? " " : "s ") + Numbers(rule.hours);
   } else if (text.starts_with("at minute")) {
@@ -152,25 +152,25 @@ std::string DayOfCron(const CronRule& rule) {
 
 std::string CronWords(const CronRule& rule) {
   const std::string day = DayOfCron(rule);
-  const bool daily = rule.hours != kDay && day.empty();
+  const bool daily = rule.hours != kAllHours && day.empty();
   return TimeOfDay(rule) + (daily && TimeOfDay(rule).starts_with("at ") ? " every day" : day);
 }
 
 std::string ExceptWords(CronRule rule) {
   if (rule.seconds == kSixty) rule.seconds = 1;  // of whole minutes
-  const bool whole_day = rule.minutes == kSixty && rule.hours == kDay;
+  const bool whole_day = rule.minutes == kSixty && rule.hours == kAllHours;
   const std::string day = DayOfCron(rule);
   return whole_day && !day.empty() ? day.substr(1) : TimeOfDay(rule) + day;
 }
 
 std::string EveryWords(const EveryRule& rule) {
-  constexpr std::array<std::string_view, 5> kUnits = {"", "day", "week", "month", "year"};
+  constexpr std::array<std::string_view, 5> kUnitNames = {"", "day", "week", "month", "year"};
   if (rule.unit == EveryRule::Unit::kElapsed) {
     std::string text = "every " + FormatDuration(std::chrono::seconds(rule.n));
     if (rule.offset != 0) text += " offset " + FormatDuration(std::chrono::seconds(rule.offset));
     return text;
   }
-  const std::string unit(kUnits[static_cast<size_t>(rule.unit)]);
+  const std::string unit(kUnitNames[static_cast<size_t>(rule.unit)]);
   std::string text = "every " + (rule.n == 1 ? unit : std::to_string(rule.n) + " " + unit + "s");
   if (!rule.days.empty()) text += " on " + WeekdayWords(rule.days, " of the " + unit);
   if (!rule.times.empty()) text += " at " + TimesWords(rule.times);

@@ -13,7 +13,7 @@ constexpr seconds kEon = days(146'097);  // 400 years: whole weeks, too
 // No clock is further from UTC (RFC 8536: less than 26 hours).
 constexpr seconds kFar = std::chrono::hours(26);
 // Ends of time that arithmetic cannot overflow.
-constexpr Instant kBegin = kFirstInstant - days(40'000);
+constexpr Instant kBeginning = kFirstInstant - days(40'000);
 constexpr Instant kEnd = kLastInstant + days(40'000);
 
 int YearOf(Instant at) { return ToCivil(at).year; }
@@ -41,7 +41,7 @@ ZonePtr Zone::Utc() {
 }
 
 void Zone::Extend(const PosixZone& rule) {
-  const Instant last = changes_.empty() ? kBegin : changes_.back().at;
+  const Instant last = changes_.empty() ? kBeginning : changes_.back().at;
   if (!rule.summer) {
     if (changes_.empty()) first_ = rule.offset;
     return;
@@ -78,7 +78,7 @@ Zone::Span Zone::SpanAt(Instant at) const {
   }
   const auto next = std::ranges::upper_bound(changes_, at, {}, &Change::at);
   const bool is_first = next == changes_.begin();
-  return {is_first ? kBegin : std::prev(next)->at + shift,
+  return {is_first ? kBeginning : std::prev(next)->at + shift,
           next == changes_.end() ? kEnd : next->at + shift,
           is_first ? first_ : std::prev(next)->offset};
 }
@@ -96,7 +96,7 @@ Instant Zone::First(LocalTime local) const {
 LocalTime Zone::Latest(Instant at) const {
   Span span = SpanAt(at);
   LocalTime latest = span.Local(at);
-  while (span.begin > at - 2 * kFar && span.begin != kBegin) {
+  while (span.begin > at - 2 * kFar && span.begin != kBeginning) {
     const Instant before = span.begin - seconds(1);
     span = SpanAt(before);
     latest = std::max(latest, span.Local(before));

@@ -27,7 +27,7 @@ constexpr std::array<std::string_view, 3> kUseKeys = {"name", "before", "after"}
 constexpr std::array<std::string_view, 5> kTimeoutKeys = {
     "timeout_strategy", "timeout", "timeout_initial", "timeout_min", "timeout_max"};
 // First the keys of the document, then those that a step may have, too.
-constexpr std::array<std::string_view, 31> kKeys = {
+constexpr std::array<std::string_view, 31> kActionKeys = {
     "action",  "description",     "extends",       "phases",
     "plan",    "input",           "output",        "subscribes_to",
     "with",    "queue",           "priority",      "timeout_strategy",
@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 31> kKeys = {
     "replace", "without",         "singleton",     "on_conflict",
     "limit",   "runs_on",         "dry_run"};
 constexpr size_t kOwnFrom = 9;
-constexpr std::string_view kAll =
+constexpr std::string_view kActionHas =
     "an action has action, description, extends, phases, plan, input, output, subscribes_to, with, "
     "queue, priority, the keys of a timeout, retry, run_timeout, ready_timeout, abandon_after, "
     "poll, rescue, weight, use, replace, without, limit, singleton, on_conflict, runs_on and "
@@ -205,9 +205,9 @@ void ReadSubscription(const Keys& keys, ActionSource* to) {
 
 Written WrittenAt(const Field& field) { return {field.key_at, field.path}; }
 
-std::span<const std::string_view> ActionKeys() { return kKeys; }
+std::span<const std::string_view> ActionKeys() { return kActionKeys; }
 std::span<const std::string_view> OwnKeys() {
-  return std::span<const std::string_view>(kKeys).subspan(kOwnFrom);
+  return std::span<const std::string_view>(kActionKeys).subspan(kOwnFrom);
 }
 
 std::optional<LimitAsks> ReadLimits(const Keys& keys, bool inherits, LimitAsker asker,
@@ -284,7 +284,7 @@ void ReadOwnKeys(const Keys& keys, bool inherits, Reporter* reporter, ActionSour
 std::optional<ActionSource> ReadAction(const YamlNode& root, Reporter* reporter) {
   const size_t errors = reporter->errors();
   ActionSource action;
-  Keys keys(Field(root, "", reporter), kKeys, kAll);
+  Keys keys(Field(root, "", reporter), kActionKeys, kActionHas);
   if (auto field = keys.Take("action")) {
     action.written = WrittenAt(*field);
     ReadName(*field, "action", &action.id);

@@ -9,7 +9,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 2> kKeys = {"transition", "output"};
+constexpr std::array<std::string_view, 2> kDryRunKeys = {"transition", "output"};
 constexpr std::array<std::string_view, 4> kOfAction = {"ok", "error", "suspend", "planned"};
 
 bool ReadOutput(const Field& field, std::string* out) {
@@ -41,7 +41,7 @@ bool ReadDryRun(const Field& field, DryRunRule* out) {
         (field.value.IsMap() ? std::string("an empty map") : Describe(field.value)));
     return false;
   }
-  Keys keys(field, kKeys, "a dry_run has transition and output");
+  Keys keys(field, kDryRunKeys, "a dry_run has transition and output");
   DryRunRule rule;
   bool sound = true;
   if (auto key = keys.Take("transition")) sound = ReadName(*key, "transition", &rule.transition);

@@ -13,14 +13,14 @@ namespace {
 constexpr std::array<std::string_view, 3> kSources = {"change", "poll", "webhook"};
 constexpr std::array<std::string_view, 9> kChangeKeys = {
     "kind", "machine", "node", "transition", "result", "group", "cause", "labels", "from"};
-constexpr std::array<std::string_view, 3> kPollKeys = {"action", "every", "input"};
+constexpr std::array<std::string_view, 3> kPollItemKeys = {"action", "every", "input"};
 constexpr std::array<std::string_view, 4> kWebhookKeys = {"path", "hmac", "token", "open"};
 constexpr std::array<std::string_view, 4> kHmacKeys = {"secret", "header", "prefix", "encoding"};
 constexpr std::array<std::string_view, 2> kTokenKeys = {"secret", "header"};
 constexpr std::array<std::string_view, 5> kResults = {"success", "warning", "error", "cancelled",
                                                       "aborted"};
 constexpr std::array<std::string_view, 2> kEncodings = {"hex", "base64"};
-constexpr std::string_view kExample = "{change: {kind: finished, machine: build}}";
+constexpr std::string_view kItemExample = "{change: {kind: finished, machine: build}}";
 constexpr size_t kPathMax = 256;
 
 std::string Lower(std::string_view text) {
@@ -168,7 +168,7 @@ bool ReadPoll(const Field& field, PollSource* to) {
     field.Fail("expected a poll such as " + std::string(kPoll) + ", not " + Describe(field.value));
     return false;
   }
-  const Keys keys(field, kPollKeys, "a poll has action, every and input");
+  const Keys keys(field, kPollItemKeys, "a poll has action, every and input");
   bool sound = true;
   if (auto action = keys.Take("action")) {
     sound = ReadName(*action, "action", &to->action);
@@ -334,7 +334,7 @@ bool ReadSource(const Field& field, ItemSource* to) {
     if (one) found = i;
   }
   if (!found) {
-    field.Fail("expected one of change, poll and webhook, as in " + std::string(kExample));
+    field.Fail("expected one of change, poll and webhook, as in " + std::string(kItemExample));
     return false;
   }
   const Field from = *keys.Take(kSources[*found]);
@@ -364,8 +364,8 @@ bool IsOne(const YamlNode& map) {
 
 bool ReadItemSources(const Field& field, std::vector<ItemSource>* to) {
   if (!field.value.IsMap() || field.value.entries.empty()) {
-    field.Fail("expected what the trigger listens to, such as " + std::string(kExample) + ", not " +
-               (field.value.IsMap() ? "an empty map" : Describe(field.value)));
+    field.Fail("expected what the trigger listens to, such as " + std::string(kItemExample) +
+               ", not " + (field.value.IsMap() ? "an empty map" : Describe(field.value)));
     return false;
   }
   if (IsOne(field.value)) return ReadSource(field, &to->emplace_back());
@@ -390,7 +390,7 @@ bool ReadItemSources(const Field& field, std::vector<ItemSource>* to) {
       field.reporter->Error(entry.at, one.path,
                             "expected one of change, poll and webhook, or a source with a name: "
                             "'NAME: " +
-                                std::string(kExample) + "'" + hint);
+                                std::string(kItemExample) + "'" + hint);
       sound = false;
       continue;
     }

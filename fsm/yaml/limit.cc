@@ -10,20 +10,21 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 7> kKeys = {"limit", "description", "on",  "max",
+constexpr std::array<std::string_view, 7> kLimitKeys = {"limit", "description", "on",  "max",
                                                    "rate",  "burst",       "keys"};
-constexpr std::string_view kAll = "a limit has limit, description, on, max, rate, burst and keys";
-constexpr std::array<std::string_view, 3> kSubjects = {"queue", "action", "machine"};
+constexpr std::string_view kLimitHas =
+    "a limit has limit, description, on, max, rate, burst and keys";
+constexpr std::array<std::string_view, 3> kLimited = {"queue", "action", "machine"};
 constexpr std::array<std::string_view, 3> kNumbers = {"max", "rate", "burst"};
 
 // {queue: mail}.
-void ReadOn(const Field& field, LimitSource* to) {
+void ReadLimited(const Field& field, LimitSource* to) {
   if (!field.value.IsMap() || field.value.entries.size() != 1) {
     return field.Fail("expected one of {queue: NAME}, {action: NAME} and {machine: NAME}, not " +
                       Describe(field.value));
   }
-  Keys keys(field, kSubjects, "it is on a queue, an action or a machine");
-  for (std::string_view subject : kSubjects) {
+  Keys keys(field, kLimited, "it is on a queue, an action or a machine");
+  for (std::string_view subject : kLimited) {
     std::string name;
     if (auto key = keys.Take(subject); key && ReadName(*key, subject, &name)) {
       to->root = std::string(subject) + ":" + name;
@@ -48,18 +49,18 @@ void ReadKeyNumbers(const Field& field, const std::string& key, LimitSource* to)
 
 }  // namespace
 
-std::span<const std::string_view> LimitKeys() { return kKeys; }
+std::span<const std::string_view> LimitKeys() { return kLimitKeys; }
 
 std::shared_ptr<const LimitSource> ReadLimit(const YamlNode& root, Reporter* reporter) {
   const size_t errors = reporter->errors();
-  const Keys keys(Field(root, "", reporter), kKeys, kAll);
+  const Keys keys(Field(root, "", reporter), kLimitKeys, kLimitHas);
   auto source = std::make_shared<LimitSource>();
   source->written = {root.at, "limit"};
   if (auto name = keys.Take("limit"); name && name->value.IsScalar()) {
     source->root = name->value.text;
   }
   auto on = keys.Take("on");
-  if (on) ReadOn(*on, source.get());
+  if (on) ReadLimited(*on, source.get());
   const bool numbers = ReadLimitNumbers(keys, &source->numbers);
   auto of_keys = keys.Take("keys");
   if (of_keys && on) {

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 6> kAskKeys = {"key",   "max",         "r
                                                       "burst", "on_conflict", "waiting"};
 constexpr std::string_view kAllOfAsk = "a limit has key, max, rate, burst, on_conflict and waiting";
 constexpr std::string_view kKeyExample = "\"env/${params.env}\"";
-constexpr std::string_view kExample =
+constexpr std::string_view kLimitsExample =
     "\"env/${params.env}\", or {key: \"env/${params.env}\", max: 2, on_conflict: skip}";
 
 // In their order, so that a position is the word.
@@ -28,7 +28,7 @@ std::vector<std::string_view> ConflictWords() {
 }
 
 // References of a step are looked at when its plan is compiled.
-std::optional<std::string> ReferenceProblem(const Field& field) {
+std::optional<std::string> LimitReferenceProblem(const Field& field) {
   YamlNode text;
   text.text = field.value.text;
   auto references = References(JsonText(text));
@@ -46,7 +46,7 @@ std::optional<std::string> ReferenceProblem(const Field& field) {
 bool ReadKey(const Field& field, LimitAsker asker, std::string* out) {
   if (!ReadTextTemplate(field, kKeyExample, out)) return false;
   if (asker != LimitAsker::kStep) {
-    if (auto problem = ReferenceProblem(field)) {
+    if (auto problem = LimitReferenceProblem(field)) {
       field.Fail(*problem);
       return false;
     }
@@ -113,7 +113,7 @@ void ReadWordFor(const Field& field, LimitAsker asker, LimitAsk* to) {
 void ReadAsk(const Field& field, LimitAsker asker, LimitAsk* to) {
   if (!field.value.IsMap()) {
     if (!field.value.IsScalar() || field.value.IsEmpty()) {
-      return field.Fail("expected a limit such as " + std::string(kExample) + ", not " +
+      return field.Fail("expected a limit such as " + std::string(kLimitsExample) + ", not " +
                         Describe(field.value));
     }
     ReadKey(field, asker, &to->key);
@@ -123,7 +123,7 @@ void ReadAsk(const Field& field, LimitAsker asker, LimitAsk* to) {
   if (auto key = keys.Take("key")) {
     ReadKey(*key, asker, &to->key);
   } else {
-    field.Fail("the limit has no 'key'; write it as " + std::string(kExample));
+    field.Fail("the limit has no 'key'; write it as " + std::string(kLimitsExample));
   }
   LimitNumbers numbers;
   if (ReadLimitNumbers(keys, &numbers)) to->numbers = numbers;

@@ -13,7 +13,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 8> kKeys = {
+constexpr std::array<std::string_view, 8> kMachineKeys = {
     "id", "description", "upgrade_strategy", "retention", "limit", "params", "defaults", "nodes"};
 
 class MachineReader {
@@ -22,7 +22,7 @@ class MachineReader {
       : root_(root),
         reporter_(reporter),
         errors_(reporter->errors()),
-        keys_(Field(root, "", reporter), kKeys,
+        keys_(Field(root, "", reporter), kMachineKeys,
               "a machine has id, description, upgrade_strategy, retention, limit, params, "
               "defaults and nodes") {}
 
@@ -147,7 +147,7 @@ std::optional<Machine> MachineReader::Read() {
 
 }  // namespace
 
-std::span<const std::string_view> MachineKeys() { return kKeys; }
+std::span<const std::string_view> MachineKeys() { return kMachineKeys; }
 
 std::optional<Machine> ReadMachine(const YamlNode& root, Reporter* reporter) {
   return MachineReader(root, reporter).Read();

@@ -15,7 +15,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 3> kOutcomes = {"success", "warning", "error"};
+constexpr std::array<std::string_view, 3> kNodeResults = {"success", "warning", "error"};
 constexpr std::array<std::string_view, 4> kDelayKeys = {"initial", "factor", "max", "jitter"};
 constexpr size_t kSharedDescription = 1'024;  // it is copied to every node
 
@@ -69,9 +69,9 @@ void Delay(const Field& field, NodeReading* to) {
   to->draft.settings.delay = delay;
 }
 
-void Result(const Field& field, NodeReading* to) {
+void ReadResult(const Field& field, NodeReading* to) {
   size_t choice = 0;
-  if (ReadWord(field, kOutcomes, &choice)) to->draft.node.result = static_cast<Outcome>(choice);
+  if (ReadWord(field, kNodeResults, &choice)) to->draft.node.result = static_cast<Outcome>(choice);
   to->draft.result_given = true;
 }
 
@@ -220,19 +220,19 @@ constexpr unsigned kEvery = kWork | kDelay | kManual | kFinal;
 constexpr std::array kKinds = {NodeKind::kWork, NodeKind::kDelay, NodeKind::kManual,
                                NodeKind::kFinal};
 
-struct Key {
+struct NodeKey {
   std::string_view name;
   unsigned kinds;  // of the nodes that may have it
   bool shared;     // whether 'defaults' may hold it
   void (*read)(const Field&, NodeReading*);  // null: a key of a timeout
 };
-constexpr std::array<Key, 23> kKeys = {{
+constexpr std::array<NodeKey, 23> kNodeKeys = {{
     {"start", kEvery, false, Start},
     {"transitions", kEvery, false, Transitions},
     {"final", kEvery, false, KindFlag},
     {"manual", kEvery, false, KindFlag},
     {"delay", kEvery, false, Delay},
-    {"result", kFinal, false, Result},
+    {"result", kFinal, false, ReadResult},
     {"timeout_strategy", kWork, true, nullptr},
     {"timeout", kWork, true, nullptr},
     {"timeout_initial", kWork, true, nullptr},
@@ -252,15 +252,15 @@ constexpr std::array<Key, 23> kKeys = {{
     {"description", kEvery, true, Description},
 }};
 
-void ReadKey(const Key& key, const Field& field, NodeReading* to) {
+void ReadKey(const NodeKey& key, const Field& field, NodeReading* to) {
   if (key.read) return key.read(field, to);
   to->timeout.Read(key.name, field);
   to->draft.timeout_given = to->timeout.timeout_given;
 }
 
-const Key* FindKey(std::string_view name) {
-  auto it = std::ranges::find(kKeys, name, &Key::name);
-  return it == kKeys.end() ? nullptr : &*it;
+const NodeKey* FindKey(std::string_view name) {
+  auto it = std::ranges::find(kNodeKeys, name, &NodeKey::name);
+  return it == kNodeKeys.end() ? nullptr : &*it;
 }
 
 std::string List(unsigned kinds) {
@@ -273,9 +273,9 @@ std::string List(unsigned kinds) {
 }
 
 // The key that an unknown one resembles; null: none.
-const Key* GuessKey(std::string_view name) {
+const NodeKey* GuessKey(std::string_view name) {
   Nearest nearest(name);
-  for (const Key& key : kKeys) nearest.Try(key.name);
+  for (const NodeKey& key : kNodeKeys) nearest.Try(key.name);
   return nearest.Best().empty() ? nullptr : FindKey(nearest.Best());
 }
 
@@ -298,9 +298,9 @@ void NodeReader::ReadDefaults(const Field& field) {
   if (!ReadMap(field, "{timeout_strategy: fixed, timeout: 30.0}")) return;
   for (const YamlEntry& entry : field.value.entries) {
     Field below = field.Below(entry);
-    const Key* key = FindKey(entry.key);
+    const NodeKey* key = FindKey(entry.key);
     if (!key) {
-      const Key* meant = GuessKey(entry.key);
+      const NodeKey* meant = GuessKey(entry.key);
       reporter_->Error(entry.at, below.path, "unknown key " + Quoted(entry.key) +
                                                  (meant ? Hint(entry.key, {{meant->name}}) : ""));
     } else if (!key->shared) {
@@ -337,9 +337,9 @@ unsigned NodeReader::KindsOf(const Field& node, const std::string& id) {
 void NodeReader::ReadKeys(const Field& node, unsigned kinds, NodeReading* reading) {
   for (const YamlEntry& entry : node.value.entries) {
     Field below = node.Below(entry);
-    const Key* key = FindKey(entry.key);
+    const NodeKey* key = FindKey(entry.key);
     if (!key) {
-      const Key* meant = GuessKey(entry.key);
+      const NodeKey* meant = GuessKey(entry.key);
       std::string hint = meant ? Hint(entry.key, {{meant->name}}) : "";
       reporter_->Error(entry.at, below.path, "unknown key " + Quoted(entry.key) + hint);
       if (!meant || node.value.Find(meant->name)) continue;

@@ -11,11 +11,11 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 15> kKeys = {
+constexpr std::array<std::string_view, 15> kPlanKeys = {
     "plan",      "description", "params",    "label",       "upgrade_strategy",
     "retention", "limit",       "singleton", "on_conflict", "hooks",
     "use",       "replace",     "without",   "flow",        "wait_after_fail"};
-constexpr std::string_view kAll =
+constexpr std::string_view kPlanHas =
     "a plan has plan, description, params, label, upgrade_strategy, retention, limit, singleton, "
     "on_conflict, wait_after_fail, hooks, use, replace, without and flow";
 constexpr std::array<std::string_view, 3> kHookKeys = {"on", "action", "input"};
@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 9> kMoments = {
     "success",   "warning",  "failure", "cancelled"};
 constexpr std::string_view kHookExample = "{on: [paused, failure], action: mail.send}";
 
-void ReadOn(const Field& field, std::vector<std::string>* to) {
+void ReadPlanOn(const Field& field, std::vector<std::string>* to) {
   std::vector<size_t> choices(1);
   const bool sound = field.value.IsScalar() && !field.value.IsEmpty()
                          ? ReadWord(field, kMoments, &choices[0])
@@ -45,7 +45,7 @@ void ReadHook(const Field& field, HookSource* to) {
     field.Fail("the hook has no '" + std::string(key) + "'; write it as " +
                std::string(kHookExample));
   }
-  if (auto key = keys.Take("on")) ReadOn(*key, &to->on);
+  if (auto key = keys.Take("on")) ReadPlanOn(*key, &to->on);
   if (auto key = keys.Take("action")) ReadName(*key, "action", &to->action);
   if (auto key = keys.Take("input")) ReadMapTemplate(*key, &to->input);
 }
@@ -89,7 +89,7 @@ std::optional<PlanSource> ReadKeys(const YamlNode& root, bool given, Reporter* r
   const size_t errors = reporter->errors();
   PlanSource plan;
   plan.written.at = root.at;
-  Keys keys(Field(root, "", reporter), kKeys, kAll);
+  Keys keys(Field(root, "", reporter), kPlanKeys, kPlanHas);
   if (auto field = keys.Take("plan")) {
     plan.written = WrittenAt(*field);
     ReadName(*field, "plan", &plan.id);
@@ -109,13 +109,13 @@ std::optional<PlanSource> ReadKeys(const YamlNode& root, bool given, Reporter* r
 
 bool HasKeyOfPlan(const YamlNode& map) {
   return std::ranges::any_of(map.entries, [](const YamlEntry& entry) {
-    return std::ranges::find(kKeys, entry.key) != kKeys.end();
+    return std::ranges::find(kPlanKeys, entry.key) != kPlanKeys.end();
   });
 }
 
 }  // namespace
 
-std::span<const std::string_view> PlanKeys() { return kKeys; }
+std::span<const std::string_view> PlanKeys() { return kPlanKeys; }
 
 std::optional<PlanSource> ReadPlan(const YamlNode& root, Reporter* reporter) {
   return ReadKeys(root, /*given=*/false, reporter);

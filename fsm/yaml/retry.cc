@@ -9,9 +9,9 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 6> kKeys = {"limit", "delay",  "factor",
+constexpr std::array<std::string_view, 6> kRetryKeys = {"limit", "delay",  "factor",
                                                    "max",   "jitter", "on"};
-constexpr std::string_view kExample = "{limit: 3, delay: 1s, factor: 2, max: 1m}";
+constexpr std::string_view kRetryExample = "{limit: 3, delay: 1s, factor: 2, max: 1m}";
 constexpr std::string_view kOnExample = "[transient, \"lock timeout\"]";
 constexpr int64_t kTries = 1'000'000;
 constexpr size_t kEntries = 64;  // of `on`
@@ -40,7 +40,7 @@ bool ReadEntry(const Field& field, std::string* out) {
   return true;
 }
 
-bool ReadOn(const Field& field, std::vector<std::string>* out) {
+bool ReadRetryOn(const Field& field, std::vector<std::string>* out) {
   const bool list = field.value.IsList();
   const size_t count = list ? field.value.items.size() : 1;
   if (count == 0 || field.value.IsNull()) {
@@ -83,18 +83,18 @@ bool ReadRetry(const Field& field, RetryPolicy* out) {
     return true;
   }
   if (!field.value.IsMap()) {
-    field.Fail("expected how many tries there are in all, or " + std::string(kExample) + ", not " +
-               Describe(field.value));
+    field.Fail("expected how many tries there are in all, or " + std::string(kRetryExample) +
+               ", not " + Describe(field.value));
     return false;
   }
-  Keys keys(field, kKeys, "a retry has limit, delay, factor, max, jitter and on");
+  Keys keys(field, kRetryKeys, "a retry has limit, delay, factor, max, jitter and on");
   if (auto key = keys.Take("limit")) {
     ReadLimit(*key, &retry.limit);
   } else {
     field.Fail("the retry has no 'limit'; add how many tries there are in all: 'limit: 3'");
   }
   ReadDelay(keys, &retry.delay);
-  if (auto key = keys.Take("on")) ReadOn(*key, &retry.on);
+  if (auto key = keys.Take("on")) ReadRetryOn(*key, &retry.on);
   *out = std::move(retry);
   return field.reporter->errors() == errors;
 }

@@ -10,8 +10,8 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 2> kKeys = {"capability", "agent"};
-constexpr std::string_view kExample = "{capability: [gpu, arm64], agent: \"${params.host}\"}";
+constexpr std::array<std::string_view, 2> kRunsOnKeys = {"capability", "agent"};
+constexpr std::string_view kRunsOnExample = "{capability: [gpu, arm64], agent: \"${params.host}\"}";
 constexpr std::string_view kAgentExample = "\"${params.host}\"";
 
 bool ReadCapabilities(const Field& field, std::vector<std::string>* out) {
@@ -45,11 +45,11 @@ bool ReadAgent(const Field& field, std::string* out) {
 
 bool ReadRunsOn(const Field& field, RunsOn* out) {
   if (!field.value.IsMap() || field.value.entries.empty()) {
-    field.Fail("expected " + std::string(kExample) + ", not " +
+    field.Fail("expected " + std::string(kRunsOnExample) + ", not " +
                (field.value.IsMap() ? "an empty map" : Describe(field.value)));
     return false;
   }
-  Keys keys(field, kKeys, "a runs_on has capability and agent");
+  Keys keys(field, kRunsOnKeys, "a runs_on has capability and agent");
   RunsOn runs_on;
   bool sound = true;
   if (auto key = keys.Take("capability")) sound = ReadCapabilities(*key, &runs_on.capabilities);

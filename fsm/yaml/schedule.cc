@@ -9,7 +9,7 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 17> kKeys = {
+constexpr std::array<std::string_view, 17> kScheduleKeys = {
     "schedule", "description", "cron",  "every",  "at",   "except",  "timezone",     "from",  "until",
     "count",    "jitter",      "start", "send",   "missed", "overlap", "stop_on_fail", "paused"};
 constexpr std::array<std::string_view, 3> kMissedKeys = {"take", "window", "max"};
@@ -129,13 +129,13 @@ void Report(const CalendarProblem& problem, const Keys& keys, const YamlNode& ro
 
 }  // namespace
 
-std::span<const std::string_view> ScheduleKeys() { return kKeys; }
+std::span<const std::string_view> ScheduleKeys() { return kScheduleKeys; }
 
 std::shared_ptr<const ScheduleSource> ReadSchedule(const YamlNode& root, const FindZone& zones,
                                                    Reporter* reporter) {
   const size_t errors = reporter->errors();
   const Field document(root, "", reporter);
-  const Keys keys(document, kKeys,
+  const Keys keys(document, kScheduleKeys,
                   "a schedule has cron, every, at, except, timezone, from, until, count, jitter, "
                   "start or send, missed, overlap, stop_on_fail, paused and description");
   auto source = std::make_shared<ScheduleSource>();

@@ -50,11 +50,11 @@ bool Initial(const Field& field, TimeoutKeys* keys) { return Limit(field, &keys-
 bool Min(const Field& field, TimeoutKeys* keys) { return Limit(field, &keys->min); }
 bool Max(const Field& field, TimeoutKeys* keys) { return Limit(field, &keys->max); }
 
-struct Key {
+struct TimeoutKey {
   std::string_view name;
   bool (*read)(const Field&, TimeoutKeys*);
 };
-constexpr std::array<Key, 5> kKeys = {{
+constexpr std::array<TimeoutKey, 5> kTimeoutParts = {{
     {"timeout_strategy", Strategy},
     {"timeout", Timeout},
     {"timeout_initial", Initial},
@@ -65,7 +65,7 @@ constexpr std::array<Key, 5> kKeys = {{
 }  // namespace
 
 bool TimeoutReading::Read(std::string_view key, const Field& field) {
-  for (const Key& known : kKeys) {
+  for (const TimeoutKey& known : kTimeoutParts) {
     if (known.name != key) continue;
     if (key == "timeout") timeout_given = true;
     if (known.read(field, &keys)) places[known.name] = {field.At(), field.path};

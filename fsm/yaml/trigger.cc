@@ -15,10 +15,10 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::array<std::string_view, 11> kKeys = {"trigger", "description",  "on",    "if",
+constexpr std::array<std::string_view, 11> kTriggerKeys = {"trigger", "description",  "on",    "if",
                                                     "dedupe",  "gather",       "start", "send",
                                                     "overlap", "stop_on_fail", "paused"};
-constexpr std::string_view kAll =
+constexpr std::string_view kTriggerHas =
     "a trigger has trigger, description, on, if, dedupe, gather, start or send, overlap, "
     "stop_on_fail and paused";
 constexpr std::array<std::string_view, 2> kDedupeKeys = {"key", "for"};
@@ -46,10 +46,11 @@ Problem Refusal(const TriggerSource& source, const Reference& reference, bool la
            Hint(second, members);
   }
   if (root != "items" && root != "last") {
-    static constexpr std::array<std::string_view, 4> kRoots = {"item", "trigger", "items", "last"};
+    static constexpr std::array<std::string_view, 4> kItemRoots = {"item", "trigger", "items",
+                                                                   "last"};
     return "there is no " + Quoted(root) +
            "; a trigger knows item and trigger, and with gather items and last" +
-           Hint(root, kRoots);
+           Hint(root, kItemRoots);
   }
   if (!source.gather || !launch) {
     return std::string("there ") + (root == "items" ? "are items" : "is a last item of a source") +
@@ -144,12 +145,12 @@ void CheckPaths(const Field& field, const TriggerSource& source) {
 
 }  // namespace
 
-std::span<const std::string_view> TriggerKeys() { return kKeys; }
+std::span<const std::string_view> TriggerKeys() { return kTriggerKeys; }
 
 std::shared_ptr<const TriggerSource> ReadTrigger(const YamlNode& root, Reporter* reporter) {
   const size_t errors = reporter->errors();
   const Field whole(root, "", reporter);
-  const Keys keys(whole, kKeys, kAll);
+  const Keys keys(whole, kTriggerKeys, kTriggerHas);
   auto source = std::make_shared<TriggerSource>();
   source->written = {root.at, "trigger"};
   if (auto on = keys.Take("on")) {

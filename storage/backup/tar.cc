@@ -11,7 +11,7 @@ struct Place {
   size_t length;
 };
 constexpr Place kName{0, 100}, kMode{100, 8}, kOwner{108, 8}, kGroup{116, 8}, kSize{124, 12},
-    kMtime{136, 12}, kChecksum{148, 8}, kMagic{257, 8}, kPrefix{345, 155};
+    kMtime{136, 12}, kChecksum{148, 8}, kMagic{257, 8}, kPathPrefix{345, 155};
 constexpr size_t kType = 156;
 
 void PutOctal(std::string* block, Place place, uint64_t number) {
@@ -125,7 +125,7 @@ Result<Ok> BackupTarReader::TakeHeader() {
   left_ = *size;
   padding_ = TarPadding(*size);
   file_ = header_[kType] == '0' || header_[kType] == '\0';
-  const std::string prefix = TextAt(header_, kPrefix);
+  const std::string prefix = TextAt(header_, kPathPrefix);
   name_ = (prefix.empty() ? "" : prefix + "/") + TextAt(header_, kName);
   if (name_.starts_with("./")) name_.erase(0, 2);
   inside_ = true;

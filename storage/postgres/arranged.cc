@@ -10,7 +10,6 @@ namespace dfsmr {
 namespace {
 
 using Range = std::pair<std::string_view, std::string_view>;
-constexpr std::string_view kAfterAll = "\xff";  // as in scan.cc
 
 std::optional<Range> Cut(const Batch::Operation& operation, PartitionId partition) {
   Check(!operation.value.empty(), "a range to delete has an end");

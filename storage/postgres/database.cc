@@ -11,7 +11,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPatience{10'000};  // before anything is served
+constexpr milliseconds kConnectPatience{10'000};  // before anything is served
 constexpr int kOldest = 130000;
 
 Error Refused(const std::string& message) {
@@ -35,7 +35,7 @@ int64_t DrawLife() {
 PgAnswer RunText(PgConnection& connection, const std::string& text, PgParams params = {}) {
   const PgStatement statement{"", text};  // the unnamed one, which is made anew each time
   const PgCall call{statement, std::move(params)};
-  return connection.RunOnce(call, kPatience);
+  return connection.RunOnce(call, kConnectPatience);
 }
 
 }  // namespace
@@ -142,11 +142,11 @@ Result<Ok> PgDatabase::InspectPooler(PgConnection& connection) const {
   const PgStatement begin{"dsrv_probe_begin", "begin"};
   const PgStatement hold{"dsrv_probe_hold", "select 1"};
   const PgCall prepare{probe};
-  PgAnswer answer = connection.Run({&prepare, 1}, kPatience);
+  PgAnswer answer = connection.Run({&prepare, 1}, kConnectPatience);
   auto second = Connect();
   if (!second) return second.error();
   const PgCall held[] = {{begin}, {hold}};
-  if (!answer.failure) (*second)->Run(held, kPatience);
+  if (!answer.failure) (*second)->Run(held, kConnectPatience);
   if (!answer.failure) answer = connection.Run({&prepare, 1}, milliseconds(3'000));
   if (!answer.failure) return Ok{};
   return Unfit("it loses prepared statements (" + answer.failure->message +

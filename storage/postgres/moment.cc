@@ -5,8 +5,8 @@
 namespace dfsmr {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{10'000};
-constexpr size_t kRound = 1'000;
+constexpr std::chrono::milliseconds kMomentPatience{10'000};
+constexpr size_t kMomentRound = 1'000;
 constexpr size_t kLargeRound = 10'000;
 
 }  // namespace
@@ -18,7 +18,7 @@ PgMoment::~PgMoment() { connection_->Post(database_->statements().commit); }
 
 Result<PgResult> PgMoment::Run(const PgCall& call) const {
   const Lock lock(mutex_);
-  PgAnswer answer = connection_->Run({&call, 1}, kPatience);
+  PgAnswer answer = connection_->Run({&call, 1}, kMomentPatience);
   if (!answer.failure) return std::move(answer.results.front());
   if (answer.failure->fate == PgFate::kRefused) refused_ = true;
   connection_->Lose();  // the moment is over, whatever went wrong
@@ -51,7 +51,7 @@ Result<Ok> PgMoment::ScanBy(size_t most, std::string_view begin, std::string_vie
 
 Result<Ok> PgMoment::Scan(std::string_view begin, std::string_view end, const Visit& visit,
                           bool reverse) const {
-  return ScanBy(kRound, begin, end, visit, reverse);
+  return ScanBy(kMomentRound, begin, end, visit, reverse);
 }
 
 Result<Ok> PgMoment::ScanOnce(std::string_view begin, std::string_view end,

@@ -10,15 +10,15 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kPatience{2'000};  // twice as long after each time without an answer
-constexpr int kDoublings = 2;
+constexpr milliseconds kWritePatience{2'000};  // twice as long after each time without an answer
+constexpr int kWriteDoublings = 2;
 constexpr milliseconds kHurriedPatience{300};
-constexpr milliseconds kReadPatience{5'000};
-constexpr size_t kFirstRound = 64;  // rows of a scan
-constexpr size_t kRound = 256;
+constexpr milliseconds kLogsPatience{5'000};
+constexpr size_t kFirstLogs = 64;  // rows of a scan
+constexpr size_t kMostLogs = 256;
 constexpr size_t kBeyond = 2;  // connections of readers besides the one that is kept
 // After all rows of a partition there is the one that says who writes them.
-constexpr std::string_view kAfterAll = "\xff";
+constexpr std::string_view kWriterRow = "\xff";
 
 void AppendNumber(std::string* text, uint64_t number) {
   for (int shift = 56; shift >= 0; shift -= 8) *text += static_cast<char>(number >> shift & 0xff);
@@ -38,8 +38,8 @@ Result<Ok> ScanBy(const Run& run, const PgLogStatements& statements, const std::
                   std::string_view begin, std::string_view end, const View::Visit& visit,
                   bool reverse) {
   std::string first = prefix + std::string(begin);
-  std::string after = prefix + std::string(end.empty() ? kAfterAll : end);
-  for (size_t limit = kFirstRound;; limit = kRound) {
+  std::string after = prefix + std::string(end.empty() ? kWriterRow : end);
+  for (size_t limit = kFirstLogs;; limit = kMostLogs) {
     PgCall call{reverse ? statements.scan_reverse : statements.scan};
     call.params.View(first).View(after).Int(static_cast<int32_t>(limit));
     Result<PgResult> rows = run(call);
@@ -66,7 +66,7 @@ class PgLogBatch final : public LogBatch {
   void DeletePrefix(std::string_view prefix) override {
     const std::string end = PrefixEnd(prefix);
     begins_.push_back(prefix_ + std::string(prefix));
-    ends_.push_back(prefix_ + std::string(end.empty() ? kAfterAll : end));
+    ends_.push_back(prefix_ + std::string(end.empty() ? kWriterRow : end));
   }
   void Append(std::string_view key, std::string_view value) override {
     auto& row = rows_[prefix_ + std::string(key)];
@@ -133,7 +133,7 @@ class PgLogMoment final : public View {
   Result<PgResult> Run(const PgCall& call) const {
     if (over_) return Away("the moment is over");
     if (!connection_) return RunFirst(call);
-    PgAnswer answer = (*connection_)->Run({&call, 1}, kReadPatience);
+    PgAnswer answer = (*connection_)->Run({&call, 1}, kLogsPatience);
     if (!answer.failure) return std::move(answer.results.front());
     return Fail(**connection_, *answer.failure);
   }
@@ -144,7 +144,7 @@ class PgLogMoment final : public View {
       auto lease = pool_.Take(kBeyond);
       if (!lease) return Away(lease.error().message);
       const PgCall calls[] = {{statements_.begin_moment}, call};
-      PgAnswer answer = (*lease)->Run(calls, kReadPatience);
+      PgAnswer answer = (*lease)->Run(calls, kLogsPatience);
       if (!answer.failure) {
         connection_.emplace(*std::move(lease));
         return std::move(answer.results.back());
@@ -172,12 +172,13 @@ PgLogTable::PgLogTable(std::shared_ptr<const PgDatabase> database, PartitionId p
                        Epoch epoch)
     : database_(std::move(database)),
       prefix_(PrefixOf(partition)),
-      fence_(prefix_ + std::string(kAfterAll)),
+      fence_(prefix_ + std::string(kWriterRow)),
       epoch_(epoch),
       readers_(database_, 1) {}
 
 milliseconds PgLogTable::Patience() const {
-  return hurried_ ? kHurriedPatience : kPatience * (1 << std::min(unanswered_, kDoublings));
+  if (hurried_) return kHurriedPatience;
+  return kWritePatience * (1 << std::min(unanswered_, kWriteDoublings));
 }
 
 // The writer --------------------------------------------------------------------------------------

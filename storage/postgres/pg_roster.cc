@@ -6,7 +6,7 @@ namespace dfsmr {
 namespace {
 
 // A renewal that takes longer is of no use: the lease is 10 s.
-constexpr std::chrono::milliseconds kPatience{3'000};
+constexpr std::chrono::milliseconds kRosterPatience{3'000};
 
 // PostgreSQL counts from 2000.
 constexpr int64_t kEpochMicros = 946'684'800'000'000;
@@ -56,7 +56,7 @@ Result<std::vector<PgResult>> PgRoster::Run(std::span<const PgCall> calls) {
       if (!opened) return opened.error();
       connection_ = *std::move(opened);
     }
-    PgAnswer answer = connection_->Run(calls, kPatience);
+    PgAnswer answer = connection_->Run(calls, kRosterPatience);
     if (!answer.failure) return std::move(answer.results);
     // Whoever has become a standby takes no writes, but keeps its connections.
     if (answer.failure->state == "25006") connection_->Lose();

@@ -9,7 +9,6 @@ namespace {
 constexpr size_t kRoundBytes = 4 << 20;
 constexpr size_t kFirstRound = 100;
 // After all keys of a partition: no kind of row has the number 255.
-constexpr std::string_view kAfterAll = "\xff";
 
 std::string Prefix(uint16_t partition) {
   return {static_cast<char>(partition >> 8), static_cast<char>(partition & 0xff)};

@@ -13,6 +13,9 @@
 
 namespace dfsmr {
 
+// Behind all keys of a partition.
+inline constexpr std::string_view kAfterAll = "\xff";
+
 // Keys of our own begin with a partition; in the tables they do not.
 struct PgKey {
   uint16_t partition = 0;

@@ -23,7 +23,7 @@ std::vector<std::string> Texts(const List& list) {
   return {list.begin(), list.end()};
 }
 
-void Encode(const HostRow& host, record::Host* out) {
+void EncodeHost(const HostRow& host, record::Host* out) {
   out->set_hostname(host.hostname);
   out->set_os(host.os);
   out->set_kernel(host.kernel);
@@ -72,7 +72,7 @@ void PutAgent(const Writer& writer, std::string_view ns, std::string_view name,
   out.set_session(row.session);
   out.set_version(row.version);
   out.set_address(row.address);
-  Encode(row.host, out.mutable_host());
+  EncodeHost(row.host, out.mutable_host());
   for (const auto& [key, value] : row.labels) (*out.mutable_labels())[key] = value;
   for (const std::string& digest : row.cached) out.add_cached(digest);
   for (const std::string& word : row.capabilities) out.add_capabilities(word);

@@ -10,7 +10,7 @@ constexpr uint8_t kBackfill = 0x05;
 Key Prefix(PartitionId partition) {
   return std::move(Key(partition, kOccurrenceIndex).Byte(kBackfill));
 }
-std::string KeyOf(PartitionId partition, std::string_view ns, std::string_view group) {
+std::string BackfillKeyOf(PartitionId partition, std::string_view ns, std::string_view group) {
   return Prefix(partition).Text(ns).Text(group);
 }
 
@@ -46,16 +46,16 @@ void PutBackfill(const Writer& writer, std::string_view ns, std::string_view gro
   out.set_again(row.again);
   if (row.priority) out.set_priority(*row.priority);
   out.set_to_come(row.to_come);
-  writer.batch.Put(KeyOf(writer.partition, ns, group), out.SerializeAsString());
+  writer.batch.Put(BackfillKeyOf(writer.partition, ns, group), out.SerializeAsString());
 }
 
 void DropBackfill(const Writer& writer, std::string_view ns, std::string_view group) {
-  writer.batch.Delete(KeyOf(writer.partition, ns, group));
+  writer.batch.Delete(BackfillKeyOf(writer.partition, ns, group));
 }
 
 Result<std::optional<BackfillRow>> GetBackfill(const Reader& reader, std::string_view ns,
                                                std::string_view group) {
-  const std::string key = KeyOf(reader.partition, ns, group);
+  const std::string key = BackfillKeyOf(reader.partition, ns, group);
   auto value = reader.view.Get(key);
   if (!value) return value.error();
   if (!*value) return std::optional<BackfillRow>();

@@ -9,7 +9,7 @@ namespace dfsmr::rows {
 namespace {
 
 // Another number when rows change so that earlier ones mean something else.
-constexpr std::string_view kHead = "dfsmr rows 1\n";
+constexpr std::string_view kCarriedHead = "dfsmr rows 1\n";
 constexpr std::string_view kAnyHead = "dfsmr rows ";
 constexpr size_t kRowMax = 256 << 20;
 
@@ -59,7 +59,7 @@ CarriedRow::Of CarriedRow::of() const {
   }
 }
 
-std::string_view CarriedHead() { return kHead; }
+std::string_view CarriedHead() { return kCarriedHead; }
 
 std::string CarriedText(const CarriedRow& row) {
   std::string inside(1, static_cast<char>(row.kind));
@@ -115,16 +115,16 @@ Result<Ok> CarriedReader::Feed(std::string_view bytes) {
   rest_ += bytes;
   std::string_view left = rest_;
   if (!begun_) {
-    const size_t known = std::min(left.size(), kHead.size());
-    if (left.substr(0, known) != kHead.substr(0, known)) {
+    const size_t known = std::min(left.size(), kCarriedHead.size());
+    if (left.substr(0, known) != kCarriedHead.substr(0, known)) {
       return Bad(left.starts_with(kAnyHead)
                      ? "its rows are of another format of the store, and this server reads " +
                            OneLineHead() + ": export with a server of the same version"
                      : "it holds no rows of a store");
     }
-    if (left.size() < kHead.size()) return Ok{};
+    if (left.size() < kCarriedHead.size()) return Ok{};
     begun_ = true;
-    left.remove_prefix(kHead.size());
+    left.remove_prefix(kCarriedHead.size());
   }
   while (!left.empty()) {
     std::string_view after = left;
@@ -141,7 +141,9 @@ Result<Ok> CarriedReader::Feed(std::string_view bytes) {
   return Ok{};
 }
 
-std::string CarriedReader::OneLineHead() { return std::string(kHead.substr(0, kHead.size() - 1)); }
+std::string CarriedReader::OneLineHead() {
+  return std::string(kCarriedHead.substr(0, kCarriedHead.size() - 1));
+}
 
 Result<Ok> CarriedReader::Finish() const {
   if (begun_ && rest_.empty()) return Ok{};

@@ -228,14 +228,14 @@ bool SoundSections(const PlanGraph& graph) {
   return true;
 }
 
-bool Sound(const StepAction& action) {
+bool SoundAction(const StepAction& action) {
   return action.timeout.strategy <= TimeoutPolicy::Strategy::kFixed &&
          action.rescue <= Rescue::kFail && (!action.poll || !action.poll->intervals.empty());
 }
 
 // Whether everything that the graph refers to exists. A damaged graph must be refused, since the
 // engine follows its indexes unchecked.
-bool Sound(const PlanGraph& graph) {
+bool SoundGraph(const PlanGraph& graph) {
   const auto within = [](const std::vector<uint32_t>& indexes, size_t size) {
     return std::ranges::all_of(indexes, [size](uint32_t index) { return index < size; });
   };
@@ -267,7 +267,7 @@ bool Sound(const PlanGraph& graph) {
   return static_cast<size_t>(spawning) == graph.spawns.size() && SoundSections(graph) &&
          std::ranges::all_of(graph.spawns, spawn_is) && std::ranges::all_of(graph.ifs, if_is) &&
          std::ranges::all_of(graph.actions,
-                             [](const StepAction& action) { return Sound(action); }) &&
+                             [](const StepAction& action) { return SoundAction(action); }) &&
          std::ranges::all_of(graph.steps, step_is) && std::ranges::all_of(graph.groups, group_is) &&
          std::ranges::all_of(graph.places, place_is);
 }
@@ -369,7 +369,7 @@ std::optional<PlanGraph> GraphIn(std::string_view row) {
   for (const auto& [step, decision] : in.ifs()) graph.ifs[step] = Decode(decision);
   graph.agents.insert(in.agents().begin(), in.agents().end());
   for (const auto& section : in.sections()) graph.sections.push_back(Decode(section));
-  if (!Sound(graph)) return std::nullopt;
+  if (!SoundGraph(graph)) return std::nullopt;
   return graph;
 }
 

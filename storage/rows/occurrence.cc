@@ -84,7 +84,7 @@ std::string Encode(const Occurrence& one) {
   return out.SerializeAsString();
 }
 
-Result<OccurrenceHead> DecodeHead(std::string_view key, std::string_view value) {
+Result<OccurrenceHead> DecodeOccurrenceHead(std::string_view key, std::string_view value) {
   record::OccurrenceHead in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
     return Corrupt("count of occurrences", key);
@@ -110,7 +110,7 @@ Result<OccurrenceHead> GetOccurrenceHead(const Reader& reader, DocumentName of) 
   auto value = reader.view.Get(key);
   if (!value) return value.error();
   if (!*value) return OccurrenceHead{};
-  return DecodeHead(key, **value);
+  return DecodeOccurrenceHead(key, **value);
 }
 
 Result<Ok> ScanOccurrenceHeads(
@@ -119,7 +119,7 @@ Result<Ok> ScanOccurrenceHeads(
   const Key heads = std::move(Key(reader.partition, kOccurrenceIndex).Byte(kHead));
   return ScanAll(reader, heads.bytes(), PrefixEnd(heads.bytes()),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   auto head = DecodeHead(key, value);
+                   auto head = DecodeOccurrenceHead(key, value);
                    if (!head) return head.error();
                    KeyReader rest(key);
                    rest.Number(1);

@@ -28,7 +28,7 @@ Settling Decode(const record::Settling& in) {
   return settling;
 }
 
-bool Sound(const record::Settling& in) {
+bool SoundSettling(const record::Settling& in) {
   return in.decision() <= static_cast<uint32_t>(Settling::Decision::kPassed) &&
          in.outcome() <= static_cast<uint32_t>(StepOutcome::kSkipped);
 }
@@ -119,7 +119,7 @@ void Decode(const record::Start& in, ChildStart* start) {
   }
 }
 
-bool Sound(const record::Kept& in) {
+bool SoundKept(const record::Kept& in) {
   return in.section().phase() <= static_cast<uint32_t>(SectionState::Phase::kResets) &&
          in.section().then() <= static_cast<uint32_t>(SectionState::Then::kSkip);
 }
@@ -130,8 +130,8 @@ bool Sound(const record::Kept& in) {
 static std::optional<StepRow> DecodeStep(NodeIndex home, std::string_view value) {
   record::Step in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size())) ||
-      !rows::Sound(in.token()) || !rows::Sound(in.left()) || !Sound(in.settling()) ||
-      !Sound(in.kept())) {
+      !Sound(in.token()) || !Sound(in.left()) || !SoundSettling(in.settling()) ||
+      !SoundKept(in.kept())) {
     return std::nullopt;
   }
   StepRow row;

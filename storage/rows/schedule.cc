@@ -5,7 +5,7 @@
 namespace dfsmr::rows {
 namespace {
 
-std::string KeyOf(PartitionId partition, std::string_view ns, std::string_view name) {
+std::string ScheduleKeyOf(PartitionId partition, std::string_view ns, std::string_view name) {
   return Key(partition, kSchedule).Text(ns).Text(name);
 }
 
@@ -47,12 +47,12 @@ void PutScheduleState(const Writer& writer, std::string_view ns, std::string_vie
   out.set_failures(state.failures);
   if (state.last_success) out.set_last_success(Micros(*state.last_success));
   out.set_deleted(state.deleted);
-  writer.batch.Put(KeyOf(writer.partition, ns, name), out.SerializeAsString());
+  writer.batch.Put(ScheduleKeyOf(writer.partition, ns, name), out.SerializeAsString());
 }
 
 Result<std::optional<ScheduleState>> GetScheduleState(const Reader& reader, std::string_view ns,
                                                       std::string_view name) {
-  const std::string key = KeyOf(reader.partition, ns, name);
+  const std::string key = ScheduleKeyOf(reader.partition, ns, name);
   auto value = reader.view.Get(key);
   if (!value) return value.error();
   if (!*value) return std::optional<ScheduleState>();

@@ -121,7 +121,7 @@ void LimitGuests::Move(Stake stake) {
 
 void LimitGuests::LeaveLine(Guest& guest) {
   const Stake& stake = guest.stake;
-  if (!guest.line.empty()) table_.Leave(stake.ns, guest.line, TurnOf(stake));
+  if (!guest.line.empty()) table_.Leave(stake.ns, guest.line, TurnOf(stake), stake.group);
   for (const LimitAsk& ask : stake.asks) numbers_.Left(stake.ns, ask.key);
   guest.line.clear();
 }
@@ -138,7 +138,8 @@ void LimitGuests::Stand(Guest& guest) {
   if (guest.line.empty()) guest.line = KeysAsked(stake.asks);
   table_.Stand(stake.ns, guest.line, TurnOf(stake), stake.instance, stake.since,
                stake.kind == StakeKind::kWaits ? LimitTable::Standing::kWaits
-                                          : LimitTable::Standing::kPaused);
+                                          : LimitTable::Standing::kPaused,
+               stake.group);
 }
 
 void LimitGuests::Hold(const Stake& stake, bool anew) {

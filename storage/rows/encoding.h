@@ -1,6 +1,7 @@
 // Conversions between values and records that several sources of this folder need.
 #pragma once
 
+#include "fsm/rules/group.h"
 #include "record.pb.h"
 #include "storage/rows/instance.h"
 
@@ -16,6 +17,10 @@ Token Decode(const record::Token& in);  // except for its node
 
 void Encode(const ChildCounts& children, record::Children* out);
 ChildCounts Decode(const record::Children& in);
+
+// By Decode as it was: also of one that is a difference.
+void Encode(const GroupCounts& counts, record::GroupShare* out);
+GroupCounts Decode(const record::GroupShare& in);
 
 void Encode(const LimitAsk& ask, record::LimitAsk* out);
 LimitAsk Decode(const record::LimitAsk& in);

@@ -1,5 +1,8 @@
 #include "storage/rows/group.h"
 
+#include <algorithm>
+
+#include "storage/rows/encoding.h"
 #include "storage/rows/keys.h"
 
 namespace dfsmr::rows {
@@ -36,10 +39,31 @@ Result<GroupRow> Decode(std::string_view key, std::string_view value) {
   group.schedule = in.schedule();
   group.own_max = in.own_max();
   group.order = {static_cast<GroupOrder::Action>(in.order().action()), in.order().swept()};
+  group.apart = rows::Decode(in.apart());
+  group.awaited = in.awaited();
   return group;
 }
 
 }  // namespace
+
+void Encode(const GroupCounts& counts, record::GroupShare* out) {
+  for (const uint64_t count : counts.members) out->add_members(static_cast<int64_t>(count));
+  out->set_stuck(static_cast<int64_t>(counts.stuck));
+  out->set_progress_live(counts.progress_live);
+  out->set_progress_stopped(counts.progress_stopped);
+}
+
+GroupCounts Decode(const record::GroupShare& in) {
+  GroupCounts counts;
+  const size_t kinds = std::min(counts.members.size(), static_cast<size_t>(in.members_size()));
+  for (size_t i = 0; i < kinds; ++i) {
+    counts.members[i] = static_cast<uint64_t>(in.members(static_cast<int>(i)));
+  }
+  counts.stuck = static_cast<uint64_t>(in.stuck());
+  counts.progress_live = in.progress_live();
+  counts.progress_stopped = in.progress_stopped();
+  return counts;
+}
 
 Result<GroupRow> DecodeGroup(std::string_view key, std::string_view value) {
   return Decode(key, value);
@@ -65,6 +89,8 @@ void PutGroup(const Writer& writer, GroupName name, const GroupRow& group) {
     out.mutable_order()->set_action(static_cast<uint32_t>(group.order.action));
     out.mutable_order()->set_swept(group.order.swept);
   }
+  if (group.apart != GroupCounts()) Encode(group.apart, out.mutable_apart());
+  out.set_awaited(group.awaited);
   writer.batch.Put(GroupKey(writer.partition, name), out.SerializeAsString());
 }
 

@@ -40,6 +40,10 @@ struct GroupRow {
   std::string schedule;   // whose backfill it is
   bool own_max = false;   // its max_running was set through it, and goes with it
   GroupOrder order;
+  // Of several partitions. At home: what the members count that live elsewhere, live ones, too.
+  // Elsewhere: what home was told of those that live there.
+  GroupCounts apart;
+  uint64_t awaited = 0;  // at home: members of a backfill, of which those partitions are to tell
 };
 
 void PutGroup(const Writer& writer, GroupName name, const GroupRow& group);

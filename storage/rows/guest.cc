@@ -64,4 +64,39 @@ Result<Ok> ScanTold(const Reader& reader, const std::function<void(ToldRow)>& vi
                  });
 }
 
+void PutCounted(const Writer& writer, const CountedRow& row) {
+  std::string key = Key(writer.partition, kCounted).Text(row.ns).Text(row.key).Partition(row.partition);
+  if (!row.counts && row.held == 0 && row.wanted == 0 && row.places == 0) {
+    return writer.batch.Delete(std::move(key));
+  }
+  record::Counted out;
+  out.set_counts(row.counts);
+  out.set_held(row.held);
+  out.set_wanted(row.wanted);
+  out.set_places(row.places);
+  writer.batch.Put(std::move(key), out.SerializeAsString());
+}
+
+Result<Ok> ScanCounted(const Reader& reader, const std::function<void(CountedRow)>& visit) {
+  const std::string begin = Key(reader.partition, kCounted);
+  return ScanAll(reader, begin, PrefixEnd(begin),
+                 [&](std::string_view key, std::string_view value) -> Result<bool> {
+                   record::Counted in;
+                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+                     return Corrupt("key of limits that is counted", key);
+                   }
+                   KeyReader parts(key);
+                   CountedRow row;
+                   row.ns = parts.Text();
+                   row.key = parts.Text();
+                   row.partition = static_cast<PartitionId>(parts.Number(2));
+                   row.counts = in.counts();
+                   row.held = in.held();
+                   row.wanted = in.wanted();
+                   row.places = in.places();
+                   visit(std::move(row));
+                   return true;
+                 });
+}
+
 }  // namespace dfsmr::rows

@@ -28,4 +28,18 @@ void PutTold(const Writer& writer, const ToldRow& row);
 void DropTold(const Writer& writer, const ToldRow& row);
 Result<Ok> ScanTold(const Reader& reader, const std::function<void(ToldRow)>& visit);
 
+// A built-in key that is counted over all partitions, of one of them.
+struct CountedRow {
+  std::string ns;
+  std::string key;
+  PartitionId partition = 0;
+  bool counts = false;   // it has a number
+  int64_t held = 0;      // so many hold it without having asked home
+  uint64_t wanted = 0;   // of a queue or action: so many tasks want a place
+  uint64_t places = 0;   // that a partition has of home
+};
+// One that says nothing is dropped.
+void PutCounted(const Writer& writer, const CountedRow& row);
+Result<Ok> ScanCounted(const Reader& reader, const std::function<void(CountedRow)>& visit);
+
 }  // namespace dfsmr::rows

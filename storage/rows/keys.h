@@ -83,6 +83,8 @@
 //                                          of what an instance or a token holds or waits for
 //   0x75 emptied   ns from(2)              at home: another partition has nothing left of a namespace
 //                                          that is being deleted; when that was made (8)
+//   0x76 counted   ns key partition(2)    record.Counted: at home for each other partition, and home
+//                                          itself for all together; elsewhere for itself
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -166,6 +168,7 @@ enum Kind : uint8_t {
   kGuest = 0x73,
   kTold = 0x74,
   kEmptied = 0x75,
+  kCounted = 0x76,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

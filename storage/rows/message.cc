@@ -110,6 +110,7 @@ void Pack(const Message::Stake& stake, record::Message* out) {
   to->set_since(Micros(stake.since));
   to->set_forced(stake.forced);
   for (const std::string& one : stake.above) to->add_above(one);
+  to->set_group(stake.group);
 }
 
 void Pack(const Message::Verdict& verdict, record::Message* out) {
@@ -176,6 +177,66 @@ void Pack(const Message::Polled& polled, record::Message* out) {
   to->set_nothing(polled.nothing);
 }
 
+void Pack(const Message::Tally& tally, record::Message* out) {
+  auto* to = out->mutable_tally();
+  to->set_ns(tally.ns);
+  to->set_group(tally.group);
+  rows::Encode(tally.by, to->mutable_by());
+  to->set_failed(tally.failed);
+  to->set_recovered(tally.recovered);
+  to->set_last(tally.last);
+  to->set_ended(Micros(tally.ended));
+  to->set_launched(tally.launched);
+}
+
+void Pack(const Message::Ordered& ordered, record::Message* out) {
+  auto* to = out->mutable_ordered();
+  to->set_ns(ordered.ns);
+  to->set_group(ordered.group);
+  to->set_action(static_cast<uint32_t>(ordered.action));
+  to->set_members(ordered.members);
+}
+
+void Pack(const Message::Uses& uses, record::Message* out) {
+  for (const Message::Use& use : uses.uses) {
+    auto* to = out->mutable_uses()->add_uses();
+    to->set_ns(use.ns);
+    to->set_live(use.live);
+    to->set_ready(use.ready);
+    to->set_started(use.started);
+  }
+  out->mutable_uses()->set_anew(uses.anew);
+}
+
+void Pack(const Message::Counted& counted, record::Message* out) {
+  auto* to = out->mutable_counted();
+  to->set_ns(counted.ns);
+  to->set_key(counted.key);
+  to->set_counts(counted.counts);
+}
+
+void Pack(const Message::Held& held, record::Message* out) {
+  auto* to = out->mutable_held();
+  to->set_ns(held.ns);
+  to->set_key(held.key);
+  to->set_by(held.by);
+}
+
+void Pack(const Message::Wanted& wanted, record::Message* out) {
+  auto* to = out->mutable_wanted();
+  to->set_ns(wanted.ns);
+  to->set_key(wanted.key);
+  to->set_by(wanted.by);
+  to->set_back(wanted.back);
+}
+
+void Pack(const Message::Places& places, record::Message* out) {
+  auto* to = out->mutable_places();
+  to->set_ns(places.ns);
+  to->set_key(places.key);
+  to->set_more(places.more);
+}
+
 Message::Asker Unpack(const record::Message::Asker& in) {
   return {in.ns(), in.cause(), in.number(), in.instance()};
 }
@@ -223,6 +284,7 @@ Result<Message> Unpack(const record::Message::Stake& in) {
   stake.since = FromMicros(in.since());
   stake.forced = in.forced();
   stake.above.assign(in.above().begin(), in.above().end());
+  stake.group = in.group();
   return Message{std::move(stake)};
 }
 
@@ -237,6 +299,12 @@ Result<Message> Unpack(const record::Message::Yield& in) {
   if (in.mode() > static_cast<uint32_t>(CancelMode::kKill)) return NoMessage();
   return Message{Message::Yield{in.ns(), in.instance(), static_cast<CancelMode>(in.mode()),
                                 in.why()}};
+}
+
+Result<Message> Unpack(const record::Message::Ordered& in) {
+  if (in.action() > static_cast<uint32_t>(GroupOrder::Action::kKill)) return NoMessage();
+  return Message{Message::Ordered{in.ns(), in.group(),
+                                  static_cast<GroupOrder::Action>(in.action()), in.members()}};
 }
 
 }  // namespace
@@ -295,6 +363,37 @@ Result<Message> DecodeMessage(std::string_view text) {
       const auto& one = in.polled();
       return Message{Message::Polled{one.ns(), one.trigger(), one.instance(), one.output(),
                                      one.nothing()}};
+    }
+    case record::Message::kTally: {
+      const auto& one = in.tally();
+      return Message{Message::Tally{one.ns(), one.group(), rows::Decode(one.by()), one.failed(),
+                                    one.recovered(), one.last(), FromMicros(one.ended()),
+                                    one.launched()}};
+    }
+    case record::Message::kOrdered:
+      return Unpack(in.ordered());
+    case record::Message::kUses: {
+      Message::Uses uses{{}, in.uses().anew()};
+      for (const auto& one : in.uses().uses()) {
+        uses.uses.push_back({one.ns(), one.live(), one.ready(), one.started()});
+      }
+      return Message{std::move(uses)};
+    }
+    case record::Message::kCounted: {
+      const auto& one = in.counted();
+      return Message{Message::Counted{one.ns(), one.key(), one.counts()}};
+    }
+    case record::Message::kHeld: {
+      const auto& one = in.held();
+      return Message{Message::Held{one.ns(), one.key(), one.by()}};
+    }
+    case record::Message::kWanted: {
+      const auto& one = in.wanted();
+      return Message{Message::Wanted{one.ns(), one.key(), one.by(), one.back()}};
+    }
+    case record::Message::kPlaces: {
+      const auto& one = in.places();
+      return Message{Message::Places{one.ns(), one.key(), one.more()}};
     }
     case record::Message::OF_NOT_SET:
       break;

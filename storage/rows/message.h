@@ -15,6 +15,7 @@
 
 #include "fsm/rules/rules.h"
 #include "fsm/when/occurrence.h"
+#include "storage/rows/group.h"
 #include "storage/rows/plan.h"
 #include "storage/rows/reader.h"
 
@@ -102,6 +103,7 @@ struct Message {
     Timestamp since;
     bool forced = false;
     std::vector<std::string> above;  // its parent and those above
+    std::string group;               // that holds it back while it is closed; empty: none does
   };
   // Home's answer to one that asked, when there is one: it holds the keys, or has no part in them.
   struct Verdict {
@@ -167,8 +169,67 @@ struct Message {
     bool nothing = false;
   };
 
+  // To home: how the members of a group have changed here.
+  struct Tally {
+    std::string ns;
+    std::string group;
+    GroupCounts by;          // modulo 2^64
+    uint64_t failed = 0;     // so many have, and so many go on again
+    uint64_t recovered = 0;
+    std::string last;        // of those that failed, and why
+    Timestamp ended;         // when one stopped last; zero: none has
+    uint64_t launched = 0;   // by home, for a backfill: they are in `by`, or never will be
+  };
+  // From home: what the members of a group are to do, and those to come, as in ControlGroup.
+  struct Ordered {
+    std::string ns;
+    std::string group;
+    GroupOrder::Action action = GroupOrder::Action::kNone;
+    bool members = false;
+  };
+
+  // What quotas of namespaces count. To home: in this partition; from home: in all others.
+  struct Use {
+    std::string ns;
+    uint64_t live = 0;
+    uint64_t ready = 0;
+    uint64_t started = 0;  // since it was told last
+    friend bool operator==(const Use&, const Use&) = default;
+  };
+  struct Uses {
+    std::vector<Use> uses;
+    bool anew = false;  // who sends it does not know what the other one has
+  };
+
+  // From home: a built-in key of limits has a number, or has none any more.
+  struct Counted {
+    std::string ns;
+    std::string key;
+    bool counts = false;
+  };
+  // To home: so many more hold it here without having asked.
+  struct Held {
+    std::string ns;
+    std::string key;
+    int64_t by = 0;
+  };
+  // To home, of a queue or action: so many places more are wanted for tasks; so many are given back.
+  struct Wanted {
+    std::string ns;
+    std::string key;
+    int64_t by = 0;
+    uint64_t back = 0;
+  };
+  // From home: so many tasks more may be handed out.
+  struct Places {
+    std::string ns;
+    std::string key;
+    uint64_t more = 0;
+  };
+
   std::variant<Follow, Ended, Begin, Move, Decided, Finished, Stake, Verdict, Yield, Emptied, Gone,
-               Item, Reread, Polled>
+               Item, Reread, Polled, Tally, Ordered, Uses, Counted, Held,
+               Wanted, Places>
       of;
 };
 

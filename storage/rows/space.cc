@@ -19,7 +19,7 @@ constexpr Kind kOfNamespaces[] = {
     kMember,       kByCause,       kPackage,          kPackageVersion, kActivation, kPackagePiece,
     kPackageText,  kTrustedKey,    kPackageSignature, kPackageDefined, kSecret,     kSealedSecret,
     kLimitAsker,   kFollower,
-    kGuest,        kTold,          kEmptied};
+    kGuest,        kTold,          kEmptied,           kCounted};
 // Of the index of occurrences: the bytes that are followed by a namespace.
 constexpr uint8_t kIndexed[] = {0x01, 0x02, 0x03, 0x05};
 

@@ -99,6 +99,7 @@ const std::map<uint8_t, KindOfRow>& Kinds() {
       {kGuest, {"guest of a limit", Parses<record::Message>}},
       {kTold, {"number of what home was told", IsNumber}},
       {kEmptied, {"partition without a namespace", IsNumber}},
+      {kCounted, {"key of limits that is counted", Parses<record::Counted>}},
   };
   return kinds;
 }

@@ -317,8 +317,8 @@ Result<Ok> Export::FillCommonRows() {
     }
   }
   for (const std::string& group : groups_) {
-    const rows::Reader rows = RowsOf(PartitionOf(args_.ns, group, args_.partitions));
-    if (auto carried = rows::CarryGroup(rows, args_.ns, group, add); !carried) return carried;
+    auto carried = rows::CarryGroup(RowsOf(kHome), args_.ns, group, add);
+    if (!carried) return carried;
   }
   return done;
 }

@@ -282,12 +282,11 @@ Result<Ok> ImportFiles::TakeRow(rows::CarriedRow row) {
       auto group = rows::GroupIn(row);
       if (!group) return group.error();
       if (!ValidName(name) || InvalidUtf8(group->note)) return BadArchive("", "a group is damaged");
-      const PartitionId place = PartitionOf(ns_, name, partitions_);
-      if (place != kHome) {
+      // One that is paused holds its members back from the moment on in which they come.
+      for (PartitionId place = 1; group->paused && place < partitions_; ++place) {
         rows_[place] += rows::CarriedText(row);
-      } else {
-        groups_[name] = *std::move(group);
       }
+      groups_[name] = *std::move(group);
       return Ok{};
     }
     case Of::kInstance: {

@@ -1,5 +1,4 @@
 // How the replies of partitions are joined, method by method.
-#include <algorithm>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -188,11 +187,6 @@ constexpr JoinRow kJoins[] = {
      MakeJoined<::InstancesRequest, ::InstancesReply, Needs::kEach>},
 };
 
-// One partition does not know of what the others have; home is asked all the same.
-constexpr std::string_view kLater[] = {
-    "dfsmr.v1.ScheduleService/ListGroups",  // a group where its name lives
-};
-
 const JoinRow* RowOf(const std::string& method) {
   static const auto* const rows = [] {
     auto* const made = new std::unordered_map<std::string, const JoinRow*>;
@@ -206,12 +200,6 @@ const JoinRow* RowOf(const std::string& method) {
 }  // namespace
 
 bool IsParted(const std::string& method) { return RowOf(method) != nullptr; }
-
-bool IsPartedLater(const std::string& method) {
-  return std::ranges::any_of(kLater, [&](std::string_view one) {
-    return method.size() == one.size() + 1 && method.ends_with(one);
-  });
-}
 
 std::unique_ptr<PartedCall> MakeParted(const std::string& method, const std::string& request,
                                        const Parting& parting) {

@@ -109,7 +109,5 @@ std::unique_ptr<PartedCall> MakeParted(const std::string& method, const std::str
                                        const Parting& parting);
 // Whether calls of the method are parted.
 bool IsParted(const std::string& method);
-// Those that will be, and until then are home's.
-bool IsPartedLater(const std::string& method);
 
 }  // namespace dfsmr

@@ -5,6 +5,7 @@
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/deletions.h"
 #include "dsrv/engine/followers.h"
+#include "dsrv/engine/groups.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/messages.h"
@@ -28,6 +29,10 @@ bool Arrivals::Take(PartitionId from, const rows::Message& message) {
     const bool poll =
         cause && cause->kind == DocumentKind::kTrigger && begin->asker.number == 0;
     if (launched && poll) launched->instance = begin->start.id;
+    const auto& provenance = begin->provenance;
+    if (launched && provenance && provenance->backfill && !provenance->group.empty()) {
+      groups_.NoteLaunched(begin->asker.ns, provenance->group);
+    }
     return Answer(from, begin->asker, launched);
   }
   if (const auto* move = std::get_if<Message::Move>(&message.of)) {
@@ -58,6 +63,10 @@ bool Arrivals::Take(PartitionId from, const rows::Message& message) {
     triggers_.ReadAgain(*reread);
   } else if (const auto* polled = std::get_if<Message::Polled>(&message.of)) {
     triggers_.HearOfPoll(*polled);
+  } else if (const auto* tally = std::get_if<Message::Tally>(&message.of)) {
+    groups_.TakeTally(*tally);
+  } else if (const auto* ordered = std::get_if<Message::Ordered>(&message.of)) {
+    groups_.TakeOrder(*ordered);
   }
   return true;
 }

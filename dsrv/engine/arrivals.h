@@ -10,13 +10,15 @@ namespace dfsmr {
 class Arrivals {
  public:
   Arrivals(Residents& residents, Changer& changer, Followers& followers, Launcher& launcher,
-           Limits& limits, Deletions& deletions, Triggers& triggers, Messages& messages)
+           Limits& limits, Deletions& deletions, Groups& groups, Triggers& triggers,
+           Messages& messages)
       : residents_(residents),
         changer_(changer),
         followers_(followers),
         launcher_(launcher),
         limits_(limits),
         deletions_(deletions),
+        groups_(groups),
         triggers_(triggers),
         messages_(messages) {}
 
@@ -34,6 +36,7 @@ class Arrivals {
   Launcher& launcher_;
   Limits& limits_;
   Deletions& deletions_;
+  Groups& groups_;
   Triggers& triggers_;
   Messages& messages_;
 };

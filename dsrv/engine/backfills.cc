@@ -168,6 +168,9 @@ Result<bool> Backfills::Next(const std::string& ns, const std::string& group,
   auto launched =
       schedules_.Backfill(*version, time, {.group = group, .suffix = **suffix, .priority = row->priority});
   if (!launched) return launched.error();
+  if (launched->outcome == OccurrenceOutcome::kStarted && !options_.Has(ns, launched->instance)) {
+    groups_.Await(ns, group);
+  }
   --row->to_come;
   return true;
 }

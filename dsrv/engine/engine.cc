@@ -168,7 +168,7 @@ Timestamp Engine::NextStep() {
 Timestamp Engine::NextChore() const {
   return std::min({parts_->statistics.Due(), parts_->residents.SettleDueAt(),
                    parts_->desk.PollsDue(), parts_->limits.SaveDue(), parts_->sessions.Due(),
-                   parts_->deletions.ChoreDue()});
+                   parts_->deletions.ChoreDue(), parts_->groups.TellDue()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }

@@ -39,6 +39,7 @@ Result<Ok> Groups::Recover() {
     group.row = std::move(row);
     limits_.CloseGroup(group.ns, group.name, group.Closed());
     KeepEmpty(group);
+    if (Apart()) TellLater(group);
     /*mutant group-order-lost*/ if (group.row.order.action != Action::kNone)
       FollowLater(group); /*end*/
   });
@@ -57,16 +58,16 @@ Groups::Group& Groups::Make(const std::string& ns, const std::string& name) {
   group.name = name;
   group.gone = false;
   group.held.clear();
-  group.row = {};
-  group.row.create_time = turn_.now();
+  group.row = {.create_time = turn_.now(), .apart = group.row.apart};
   MarkDirty(group);
   return group;
 }
 
 void Groups::Import(const std::string& ns, const std::string& name, const rows::GroupRow& row) {
-  if (Find(ns, name)) return;
+  if (Find(ns, name) || (Apart() && !row.paused)) return;
   Group& group = Make(ns, name);
   group.row.paused = row.paused;
+  if (Apart()) return MarkDirty(group);
   group.row.note = row.note;
   group.row.stop_on_fail = row.stop_on_fail;
   group.row.failures = row.failures;
@@ -80,7 +81,9 @@ std::optional<uint32_t> Groups::MaxOf(const Group& group) const {
 }
 
 GroupView Groups::ViewOf(const Group& group) const {
-  return {group.ns, group.name, group.row, group.to_come, MaxOf(group)};
+  GroupView view{group.ns, group.name, group.row, group.ToCome(), MaxOf(group)};
+  view.row.counts = AllOf(group);
+  return view;
 }
 
 Result<GroupView> Groups::Get(const std::string& ns, const std::string& name) {
@@ -97,7 +100,7 @@ std::vector<GroupView> Groups::List(const std::string& ns, InstanceState state,
     const Group& group = it->second;
     if (group.ns != ns || views.size() == limit) break;
     if (group.gone) continue;
-    if (state != InstanceState::kNone && group.row.counts.State(group.to_come) != state) continue;
+    if (state != InstanceState::kNone && AllOf(group).State(group.ToCome()) != state) continue;
     if (!schedule.empty() && group.row.schedule != schedule) continue;
     views.push_back(ViewOf(group));
   }
@@ -128,25 +131,31 @@ Result<GroupView> Groups::Control(const std::string& ns, const std::string& name
                                   const GroupControl& control) {
   Group* group = Find(ns, name);
   if (!group) return NoSuchGroup(ns, name);
-  rows::GroupRow& row = group->row;
-  row.note = control.note;
-  row.paused = control.action == Action::kPause;
+  group->row.note = control.note;
   /*mutant group-resume-keeps-count*/ if (control.action == Action::kResume)
-    row.failures = 0; /*end*/
-  if (control.action >= Action::kCancel) {
-    SetOrder(*group, std::max(control.action, row.order.action));
-    if (group->to_come > 0) {
-      source_->DropRest(ns, name);
-      SetToCome(*group, 0);
-    }
-  } else if (!row.order.Cancels()) {  // which outweighs
-    if (control.members) SetOrder(*group, control.action);
-    if (!control.members && row.order.action != control.action) SetOrder(*group, Action::kNone);
+    group->row.failures = 0; /*end*/
+  Order(*group, control.action, control.members);
+  if (control.action >= Action::kCancel && group->to_come > 0) {
+    source_->DropRest(ns, name);
+    SetToCome(*group, 0);
   }
-  if (!group->Closed() && !group->held.empty()) FollowLater(*group);
-  MarkDirty(*group);
+  TellOthers(*group, control.action, control.members);
   Stir(*group);
   return ViewOf(*group);
+}
+
+// To the members in this partition.
+void Groups::Order(Group& group, Action action, bool members) {
+  rows::GroupRow& row = group.row;
+  row.paused = action == Action::kPause;
+  if (action >= Action::kCancel) {
+    SetOrder(group, std::max(action, row.order.action));
+  } else if (!row.order.Cancels()) {  // which outweighs
+    if (members) SetOrder(group, action);
+    if (!members && row.order.action != action) SetOrder(group, Action::kNone);
+  }
+  if (!group.Closed() && !group.held.empty()) FollowLater(group);
+  MarkDirty(group);
 }
 
 // What is started in this turn is not in the index yet, so its members follow from the next turn
@@ -179,6 +188,7 @@ void Groups::Load(Resident& resident) {
   if (is.kind == MemberShare::Kind::kNone) return;
   Group& group = Make(instance.ns, instance.provenance->group);
   group.row.counts.Add(is);
+  if (Apart()) TellLater(group);
   if (!instance.waits.Has(Wait::kGroup)) return;
   group.held.insert(HeldOf(instance));
   /*mutant recover-held-forgotten*/ if (!group.Closed())
@@ -203,7 +213,7 @@ void Groups::Absorb(const Change& change) {
     MarkDirty(group);
   }
   if (failed_again) {
-    if (group.row.failures > 0) --group.row.failures;
+    CountRecovered(group, 1);
     CountFailure(group, instance);
   }
   if (waits == waited) return;
@@ -215,31 +225,51 @@ void Groups::Count(Group& group, const MemberShare& was, const MemberShare& is,
                    const Instance& instance) {
   /*mutant group-counts-twice*/ group.row.counts.Remove(was); /*end*/
   group.row.counts.Add(is);
+  if (Apart()) TellLater(group);
   if (group.to_come > 0 && is.kind != was.kind) Stir(group);  // a place may be free
   /*mutant group-row-stale*/ if (is.Stopped() != was.Stopped())
     MarkDirty(group); /*end*/
   if (is.Stopped() && !was.Stopped()) NoteStopped(group, instance);
   if (is.failed && !was.failed) CountFailure(group, instance);
-  if (was.failed && !is.failed && group.row.failures > 0) {
-    --group.row.failures;
-    MarkDirty(group);
-  }
+  if (was.failed && !is.failed) CountRecovered(group, 1);
 }
 
 void Groups::NoteStopped(Group& group, const Instance& instance) {
   group.row.end_time = instance.end_time;
+  if (Apart()) {
+    group.tally.ended = instance.end_time;
+    return TellLater(group);
+  }
   group.ended = true;
   Stir(group);
 }
 
 void Groups::CountFailure(Group& group, const Instance& instance) {
-  ++group.row.failures;
-  MarkDirty(group);
   std::string last = Quoted(instance.id) + ", which " +
                      (instance.Stopped() ? "ended with " + std::string(Name(instance.result))
                                          : std::string("paused because steps failed"));
   if (!instance.error.empty()) last += ": " + Cut(instance.error, kErrorShown);
+  if (!Apart()) return AddFailures(group, 1, last);
+  ++group.tally.failed;
+  group.tally.last = std::move(last);
+  TellLater(group);
+}
+
+void Groups::AddFailures(Group& group, uint64_t more, const std::string& last) {
+  group.row.failures += more;
+  MarkDirty(group);
   StopOnFail(group, last);
+}
+
+// They go on. Those that failed before it was resumed are not counted any more.
+void Groups::CountRecovered(Group& group, uint64_t members) {
+  if (Apart()) {
+    group.tally.recovered += members;
+    return TellLater(group);
+  }
+  if (group.row.failures == 0) return;
+  group.row.failures -= std::min(group.row.failures, members);
+  MarkDirty(group);
 }
 
 void Groups::StopOnFail(Group& group, const std::string& last) {
@@ -252,6 +282,7 @@ void Groups::StopOnFail(Group& group, const std::string& last) {
   row.paused = true;
   row.note = Members(row.failures) + " failed" + (last.empty() ? "" : ", the last " + last);
   MarkDirty(group);
+  TellOthers(group, Action::kPause, false);
 }
 
 void Groups::NoteDropped(const Instance& instance) {
@@ -261,7 +292,9 @@ void Groups::NoteDropped(const Instance& instance) {
   if (!group) return;
   group->row.counts.Remove(was);
   MarkDirty(*group);
-  if (group->row.counts.Total() == 0 && group->to_come == 0) Leave(*group);
+  if (Apart()) TellLater(*group);
+  const bool stays = Apart() && group->row.paused;  // it holds back those that come
+  if (Empty(*group) && !stays) Leave(*group);
 }
 
 // Members to come, and the end -------------------------------------------------------------------
@@ -296,8 +329,9 @@ void Groups::BeginPass() {
 
 bool Groups::HasRoom(const Group& group) const {
   if (group.to_come == 0 || group.Closed()) return false;
-  const uint64_t waiting = group.row.counts.Of(MemberShare::Kind::kScheduled);
-  const uint64_t running = group.row.counts.Of(MemberShare::Kind::kRunning);
+  const GroupCounts counts = AllOf(group);
+  const uint64_t waiting = counts.Of(MemberShare::Kind::kScheduled) + group.row.awaited;
+  const uint64_t running = counts.Of(MemberShare::Kind::kRunning);
   const std::optional<uint32_t> max = MaxOf(group);
   return waiting < kWaitingAhead && (!max || running + waiting < *max);
 }
@@ -316,7 +350,7 @@ bool Groups::Work() {
     stirred_.pop_back();
     group.stirred = false;
     if (!std::exchange(group.ended, false)) continue;
-    /*mutant group-finishes-early*/ if (group.row.counts.Live() > 0 || group.to_come > 0)
+    /*mutant group-finishes-early*/ if (AllOf(group).Live() > 0 || group.ToCome() > 0)
       continue; /*end*/
     Finish(group);
     return true;
@@ -329,8 +363,9 @@ void Groups::Finish(Group& group) {
   event.kind = ChangeKind::kGroupFinished;
   event.time = turn_.now();
   event.ns = group.ns;
-  const bool empty = group.row.counts.Total() == 0;  // of those to come none became a member
-  event.note = Name(empty ? InstanceResult::kSuccess : group.row.counts.Result(0));
+  const GroupCounts counts = AllOf(group);
+  const bool empty = counts.Total() == 0;  // of those to come none became a member
+  event.note = Name(empty ? InstanceResult::kSuccess : counts.Result(0));
   event.about = Event::About{.cause = KeyOf(group.name), .group = group.name};
   turn_.Append(&event);
   if (!empty) return;
@@ -341,7 +376,7 @@ void Groups::Finish(Group& group) {
 
 void Groups::KeepEmpty(const Group& group) {
   if (group.row.schedule.empty() || group.row.end_time == Timestamp()) return;
-  if (group.row.counts.Total() == 0) empty_.emplace(group.row.end_time, group.ns, group.name);
+  if (AllOf(group).Total() == 0) empty_.emplace(group.row.end_time, group.ns, group.name);
 }
 
 // One that has got a member since goes with its last one.
@@ -350,7 +385,7 @@ void Groups::DropEmpty() {
     const auto& [end, ns, name] = *empty_.begin();
     if (end + options_.retention > turn_.now()) return;
     Group* group = Find(ns, name);
-    if (group && group->row.counts.Total() == 0 && group->to_come == 0) Leave(*group);
+    if (group && Empty(*group)) Leave(*group);
     empty_.erase(empty_.begin());
   }
 }
@@ -358,6 +393,7 @@ void Groups::DropEmpty() {
 void Groups::Leave(Group& group) {
   group.gone = true;
   MarkDirty(group);
+  if (group.row.paused) TellOthers(group, Action::kResume, false);
   if (group.row.own_max) (void)limits_.Override(group.ns, KeyOf(group.name), {.reset = true});
 }
 
@@ -379,6 +415,7 @@ void Groups::Forget(const std::string& ns) {
   for (auto it = groups_.lower_bound({ns, ""}); it != groups_.end() && it->first.first == ns;
        ++it) {
     if (!it->second.gone) Leave(it->second);
+    if (Apart()) Tell(it->second, true);  // before it tells that nothing is left
   }
 }
 
@@ -394,11 +431,12 @@ void Groups::Stir(Group& group) {
 }
 
 void Groups::Write() {
+  if (Apart()) TellAll();
   for (Group* group : std::exchange(dirty_, {})) {
     group->dirty = false;
     if (!group->gone) {
       rows::PutGroup(turn_.writer(), {group->ns, group->name}, group->row);
-    } else if (group->stirred || group->following) {
+    } else if (group->stirred || group->following || group->untold) {
       MarkDirty(*group);
     } else {
       rows::DropGroup(turn_.writer(), {group->ns, group->name});

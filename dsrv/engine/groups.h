@@ -6,6 +6,10 @@
 // A group may have members to come: the times of a backfill, which do not exist yet. Their source
 // keeps them, and is asked to make the next one when the group has room for it, in the commit that
 // frees the place.
+//
+// Of several partitions home has the groups, with what members count wherever they live: the others
+// tell it with the turn in which that changes (of progress alone, within a second), and are told
+// what their members are to do (groups_apart.cc). There a group is what its members there need.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +25,7 @@
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/types.h"
 #include "storage/rows/group.h"
+#include "storage/rows/message.h"
 
 namespace dfsmr {
 
@@ -65,12 +70,13 @@ Error NoSuchGroup(const std::string& ns, const std::string& name);
 class Groups : public Part {
  public:
   Groups(OpenTurn& turn, Residents& residents, Changer& changer, Limits& limits, Resumer& resumer,
-         const EngineOptions& options)
+         Messages& messages, const EngineOptions& options)
       : turn_(turn),
         residents_(residents),
         changer_(changer),
         limits_(limits),
         resumer_(resumer),
+        messages_(messages),
         options_(options) {}
   Groups(const Groups&) = delete;
   Groups& operator=(const Groups&) = delete;
@@ -89,7 +95,8 @@ class Groups : public Part {
   Result<GroupView> Control(const std::string& ns, const std::string& name,
                             const GroupControl& control);
 
-  // For imports: the settings of a group, before its members come. One that is there stays.
+  // For imports: the settings of a group, before its members come. One that is there stays. In
+  // another partition than home only whether it is paused counts.
   void Import(const std::string& ns, const std::string& name, const rows::GroupRow& row);
 
   // For the part that keeps members to come. Call SetSource once, before the first turn.
@@ -99,6 +106,18 @@ class Groups : public Part {
   void SetToCome(const std::string& ns, const std::string& name, uint64_t count);
   // None is to come to a group that Set has made, and none was: it has finished.
   void EndEmpty(const std::string& ns, const std::string& name);
+
+  // The next member lives in another partition, which is to tell of it.
+  void Await(const std::string& ns, const std::string& group);
+
+  // Of several partitions. At home: members elsewhere have changed.
+  void TakeTally(const rows::Message::Tally& tally);
+  // Elsewhere: what home has its members do.
+  void TakeOrder(const rows::Message::Ordered& order);
+  // Elsewhere: it is decided what becomes of a member that home awaits.
+  void NoteLaunched(const std::string& ns, const std::string& group);
+  // When home is to be told of progress, by real time.
+  Timestamp TellDue() const { return tell_due_; }
 
   // Whether the group lets no member begin: it is paused, or being cancelled.
   bool Closed(const std::string& ns, const std::string& group) const;
@@ -132,9 +151,12 @@ class Groups : public Part {
   struct Group {
     std::string ns;
     std::string name;
-    rows::GroupRow row;  // its counts are those of all members
+    rows::GroupRow row;  // its counts are those of all members in this partition
     uint64_t to_come = 0;
     std::set<Held> held;
+    rows::Message::Tally tally;  // elsewhere: what home is to hear besides the counts
+    bool untold = false;         // in untold_
+    Timestamp told;              // when it heard last
     uint64_t ordered_turn = 0;  // the turn in which the order was given
     bool dirty = false;         // its row is to be written with this turn
     bool stirred = false;       // in stirred_: Work is to look at it
@@ -143,6 +165,7 @@ class Groups : public Part {
     bool gone = false;          // its last member was removed: it goes at the end of the turn
 
     bool Closed() const { return row.paused || row.order.Cancels(); }
+    uint64_t ToCome() const { return to_come + row.awaited; }
   };
 
   Group* Find(const std::string& ns, const std::string& name);
@@ -153,9 +176,12 @@ class Groups : public Part {
   void Count(Group& group, const MemberShare& was, const MemberShare& is, const Instance& instance);
   void NoteStopped(Group& group, const Instance& instance);
   void CountFailure(Group& group, const Instance& instance);
+  void AddFailures(Group& group, uint64_t more, const std::string& last);
+  void CountRecovered(Group& group, uint64_t members);
   void StopOnFail(Group& group, const std::string& last);
   std::optional<uint32_t> MaxOf(const Group& group) const;
   void SetOrder(Group& group, Action action);
+  void Order(Group& group, Action action, bool members);
   void SetToCome(Group& group, uint64_t count);
   bool HasRoom(const Group& group) const;
   void Finish(Group& group);
@@ -164,6 +190,18 @@ class Groups : public Part {
   void DropEmpty();
   // Its last member was removed: it goes at the end of the turn.
   void Leave(Group& group);
+
+  // groups_apart.cc.
+  bool Apart() const;  // in another partition than home
+  // Of all members that are known here.
+  GroupCounts AllOf(const Group& group) const;
+  bool Empty(const Group& group) const {
+    return AllOf(group).Total() == 0 && group.ToCome() == 0;
+  }
+  void TellOthers(const Group& group, Action action, bool members);
+  void TellLater(Group& group);
+  void TellAll();
+  bool Tell(Group& group, bool progress);
 
   // group_orders.cc: members follow in portions. True: all have.
   void FollowLater(Group& group);
@@ -181,6 +219,7 @@ class Groups : public Part {
   Changer& changer_;
   Limits& limits_;
   Resumer& resumer_;
+  Messages& messages_;
   const EngineOptions& options_;
   MemberSource* source_ = nullptr;
   std::map<std::pair<std::string, std::string>, Group> groups_;  // by ns, name
@@ -190,6 +229,9 @@ class Groups : public Part {
   std::vector<Group*> sourced_;    // that have members to come
   std::set<std::tuple<Timestamp, std::string, std::string>> empty_;  // end, ns, name
   size_t made_ = 0;                // members, in this pass
+  std::vector<Group*> untold_;     // elsewhere: whose members have changed since home heard
+  std::map<std::pair<std::string, std::string>, uint64_t> launched_;  // in this turn, by ns, name
+  Timestamp tell_due_ = kNever;
 };
 
 }  // namespace dfsmr

@@ -116,7 +116,7 @@ class Imports {
   // Of several partitions, once all instances are there: those that begin after instances elsewhere
   // ask these partitions to tell.
   Result<Imported> Follow(const std::string& ns, const std::vector<CarriedInstance>& instances);
-  // Groups that live here, in another partition than home.
+  // In another partition than home: groups that are paused.
   Result<Ok> RestoreGroups(const std::string& ns,
                            const std::map<std::string, rows::GroupRow>& groups);
 

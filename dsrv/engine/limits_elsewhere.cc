@@ -98,6 +98,7 @@ void Limits::TellHome(const Instance& instance, uint64_t visit, const Stake& bef
   stake.order = after.order;
   stake.since = after.since;
   stake.forced = after.forced;
+  if (visit == 0 && !instance.Begun()) stake.group = GroupOf(instance);
   if (after.keys) {
     for (const LimitKey& key : *after.keys) stake.asks.push_back({key.key, key.numbers});
   }

@@ -74,23 +74,19 @@ TEST_CASE("each method says how far it reaches, and of one instance by which fie
 
 TEST_CASE("each method of several partitions says how their answers are joined") {
   int parted = 0;
-  int later = 0;
   for (const std::string& path : AllMethods()) {
     CAPTURE(path);
     const Reach reach = ReachOf(path).reach;
     const bool feed = path == "/dfsmr.v1.RunnerService/Changes" ||  // see feeds.h
                       path == "/DistributedFSMRunner/Changes";
     const bool several = (reach == Reach::kAll || reach == Reach::kItems) && !feed;
-    CHECK((IsParted(path) || IsPartedLater(path)) == several);
-    CHECK_FALSE((IsParted(path) && IsPartedLater(path)));
+    CHECK(IsParted(path) == several);
     parted += IsParted(path);
-    later += IsPartedLater(path);
     // What none of its items is in goes to somebody all the same.
     if (IsParted(path)) CHECK(MakeParted(path, "", {kSixteen, 3}));
     if (!IsParted(path)) CHECK_FALSE(MakeParted(path, "", {kSixteen, 3}));
   }
   CHECK(parted == 23);
-  CHECK(later == 1);
 }
 
 TEST_CASE("what is of one instance goes where that lives") {

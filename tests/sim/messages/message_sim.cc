@@ -94,6 +94,7 @@ void MessageSim::Published(PartitionId id, const Event& event) {
           ", of instance " + event.instance);
   }
   known_.emplace(id, event.seq);
+  NoteGroup(event);
   if (event.instance.empty() || event.kind == ChangeKind::kOccurred) return;
   if (parted_->PlaceOf(event.instance) != id) Wrong(event.instance + " does not live there");
   Seen& seen = seen_[event.instance];
@@ -123,8 +124,10 @@ void MessageSim::Published(PartitionId id, const Event& event) {
 // Clients -----------------------------------------------------------------------------------------
 
 void MessageSim::Define() {
-  parted_->Define(std::string(kJob) + LimitedJobs() + ListenedJobs());
+  parted_->Define(std::string(kJob) + LimitedJobs() + ListenedJobs() +
+                  GroupedJobs());
   DefineTrigger();
+  DefineGroups();
   target_ = parted_->Named("target", Any());
   after_[target_] = {};
   parted_->Start("job", target_);
@@ -139,6 +142,7 @@ void MessageSim::Client() {
   const size_t dice = random_.Below(10);
   if (random_.Chance(2)) return StartMany();
   if (random_.Chance(3)) return Pause();
+  if (random_.Chance(15)) return Grouped();
   if (random_.Chance(40)) return Limited();
   if (dice < 4) {
     Start();
@@ -164,7 +168,8 @@ void MessageSim::Start() {
     const bool twice = std::ranges::find(after, other->first, &Instance::Prerequisite::instance) !=
                        after.end();
     // One that a limit holds for may be resumed after its end, and have another result then.
-    const bool any_result = random_.Chance(70) || limited_.contains(other->first);
+    const bool any_result = random_.Chance(70) || limited_.contains(other->first) ||
+                            members_.contains(other->first);
     if (other->first != target_ && !twice) after.push_back({other->first, any_result});
   }
   after_[id] = after;
@@ -210,7 +215,10 @@ void MessageSim::ReportWithStart() {
   if (seen_.empty()) return;
   auto one = std::next(seen_.begin(), static_cast<long>(random_.Below(seen_.size())));
   const std::string id = one->first;
-  if (id == target_ || one->second.begun == 0 || limited_.contains(id)) return;
+  if (id == target_ || one->second.begun == 0 || limited_.contains(id) ||
+      members_.contains(id)) {
+    return;
+  }
   const std::string params = "{\"k\":" + std::to_string(++names_) + "}";
   const std::string starts =
       "s" + std::to_string(random_.Chance(30) ? random_.Below(5) : 100 + names_);
@@ -432,6 +440,7 @@ void MessageSim::Settle() {
     if (!any) any = MoveAll();
     if (!any && round < 500) {
       ResumeAll();
+      ResumeGroups();
       any = round < 3;
     }
     if (round == 1'000) return Wrong("there is no end");
@@ -458,6 +467,7 @@ void MessageSim::CheckAll() {
     if (seen.exists) seen.result = parted_->Must(id).result;
   }
   CheckLimits();
+  CheckGroups();
   CheckTrigger();
   CheckFollowers();
   CheckReports();

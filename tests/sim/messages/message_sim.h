@@ -20,6 +20,7 @@ namespace dfsmr::message_sim {
 inline constexpr size_t kMayRun = 2;  // of those that the limit holds for
 std::string LimitedJobs();            // their machines
 std::string ListenedJobs();           // and those that a trigger starts
+std::string GroupedJobs();            // and members of groups
 
 class MessageSim {
  public:
@@ -71,6 +72,8 @@ class MessageSim {
   void Limited();
   void StartLimited();
   void Pause();
+  void Grouped();
+  void StartMember(const std::string& group);
 
   // What messages do.
   void Offer();
@@ -101,6 +104,10 @@ class MessageSim {
   void CheckTrigger();
   void CheckRows();
   void ResumeAll();
+  void DefineGroups();
+  void ResumeGroups();
+  void CheckGroups();
+  void NoteGroup(const Event& event);
 
   Random random_;
   const bool trace_;
@@ -131,6 +138,9 @@ class MessageSim {
   std::set<std::string> running_;          // of these
   std::string target_;                     // of what a schedule sends
   bool paused_ = false;                    // the trigger, as was asked
+  std::map<std::string, std::string> members_;        // of groups, by instance
+  std::map<std::string, uint64_t> group_finished_at_;  // in the order of all records
+  std::map<std::string, uint64_t> member_ended_at_;    // the last one of a group
 };
 
 }  // namespace dfsmr::message_sim

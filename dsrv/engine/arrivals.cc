@@ -10,6 +10,7 @@
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/messages.h"
 #include "dsrv/engine/residents.h"
+#include "dsrv/engine/space_shares.h"
 #include "dsrv/engine/triggers.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/elsewhere.h"
@@ -67,6 +68,8 @@ bool Arrivals::Take(PartitionId from, const rows::Message& message) {
     groups_.TakeTally(*tally);
   } else if (const auto* ordered = std::get_if<Message::Ordered>(&message.of)) {
     groups_.TakeOrder(*ordered);
+  } else if (const auto* uses = std::get_if<Message::Uses>(&message.of)) {
+    shares_.Take(from, *uses);
   }
   return true;
 }

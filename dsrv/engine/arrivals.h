@@ -7,11 +7,13 @@
 
 namespace dfsmr {
 
+class SpaceShares;
+
 class Arrivals {
  public:
   Arrivals(Residents& residents, Changer& changer, Followers& followers, Launcher& launcher,
-           Limits& limits, Deletions& deletions, Groups& groups, Triggers& triggers,
-           Messages& messages)
+           Limits& limits, Deletions& deletions, Groups& groups, SpaceShares& shares,
+           Triggers& triggers, Messages& messages)
       : residents_(residents),
         changer_(changer),
         followers_(followers),
@@ -19,6 +21,7 @@ class Arrivals {
         limits_(limits),
         deletions_(deletions),
         groups_(groups),
+        shares_(shares),
         triggers_(triggers),
         messages_(messages) {}
 
@@ -37,6 +40,7 @@ class Arrivals {
   Limits& limits_;
   Deletions& deletions_;
   Groups& groups_;
+  SpaceShares& shares_;
   Triggers& triggers_;
   Messages& messages_;
 };

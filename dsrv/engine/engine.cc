@@ -127,6 +127,7 @@ Turn Engine::EndTurn() {
   parts_->groups.Write();
   parts_->bulks.Write();
   parts_->triggers.Stage();
+  if (parts_->options.partitions > 1) parts_->shares.Write();
   parts_->messages.Write();
   parts_->statistics.Stage();
   Turn turn = parts_->turn.End();
@@ -168,7 +169,7 @@ Timestamp Engine::NextStep() {
 Timestamp Engine::NextChore() const {
   return std::min({parts_->statistics.Due(), parts_->residents.SettleDueAt(),
                    parts_->desk.PollsDue(), parts_->limits.SaveDue(), parts_->sessions.Due(),
-                   parts_->deletions.ChoreDue(), parts_->groups.TellDue()});
+                   parts_->deletions.ChoreDue(), parts_->groups.TellDue(), parts_->shares.Due()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }

@@ -169,6 +169,7 @@ Result<Ok> Spaces::MayChange(const std::string& ns) const {
 // Quotas ----------------------------------------------------------------------------------------
 
 void Spaces::Enforce(const std::string& ns, Space& space) {
+  ++changes_;
   space.effective = Effective(space.row.quotas, options_.quotas);
   const Duration cap = space.effective.retention.value_or(Duration());
   auto& caps = space.row.caps;
@@ -225,13 +226,13 @@ Result<Ok> Spaces::MayStart(const std::string& ns, bool dry_run, uint64_t before
 
 Result<Ok> Spaces::MayStartMore(const std::string& ns, Space& space, bool dry_run,
                                 uint64_t before) {
-  const uint64_t live = (space.counts ? space.counts->live : 0) + before;
+  const uint64_t live = (space.counts ? space.counts->live : 0) + space.others.live + before;
   const auto most = LimitOf(space.effective.live_instances);
   if (!dry_run && most && /*mutant quota-one-more*/ live >= *most /*end*/) {
     return Exceeded(ns, "live-instances", std::to_string(live) + " instances have not stopped",
                     std::to_string(*most));
   }
-  const uint64_t ready = space.counts ? space.counts->ready : 0;
+  const uint64_t ready = (space.counts ? space.counts->ready : 0) + space.others.ready;
   const auto most_ready = LimitOf(space.effective.ready_tasks);
   if (!dry_run && most_ready && ready >= *most_ready) {
     return Exceeded(ns, "ready-tasks", std::to_string(ready) + " tasks are ready",
@@ -271,6 +272,7 @@ void Spaces::Started(const std::string& ns) {
   ++space->started[static_cast<size_t>(space->second) % space->started.size()];
   if (space->effective.starts_per_second.value_or(0) <= 0) return;
   Rate(*space);
+  ++space->outside;
   /*mutant quota-rate-unspent*/ space->saved -= 1; /*end*/
 }
 
@@ -325,6 +327,37 @@ std::optional<Duration> Spaces::RetentionCap(const std::string& ns, Timestamp ti
     if (since < time) cap = retention > Duration() ? std::optional(retention) : std::nullopt;
   }
   return cap;
+}
+
+// Of several partitions ---------------------------------------------------------------------------
+
+void Spaces::ForEachCounted(
+    const std::function<void(const std::string&, const SpaceStand&)>& visit) {
+  for (auto& [ns, space] : spaces_) {
+    const bool rate = space.effective.starts_per_second.value_or(0) > 0;
+    if (space.Gone() || (!space.counts && !rate)) continue;
+    SpaceStand stand;
+    if (space.counts) stand.here = *space.counts;
+    stand.live = stand.here.live + space.others.live;
+    stand.ready = stand.here.ready + space.others.ready;
+    stand.most_live = LimitOf(space.effective.live_instances).value_or(0);
+    stand.most_ready = LimitOf(space.effective.ready_tasks).value_or(0);
+    if (rate) Rate(space);
+    stand.started = space.outside;
+    stand.saved = space.saved;
+    visit(ns, stand);
+  }
+}
+
+void Spaces::SetOthers(const std::string& ns, uint64_t live, uint64_t ready, uint64_t started) {
+  Space* space = Find(ns);
+  if (!space) return;
+  space->others = {live, ready};
+  const double rate = space->effective.starts_per_second.value_or(0);
+  if (started == 0 || rate <= 0) return;
+  Rate(*space);
+  // What was too much is to be waited for, but not for ever.
+  space->saved = std::max(space->saved - static_cast<double>(started), -BurstOf(rate));
 }
 
 // Calls -----------------------------------------------------------------------------------------

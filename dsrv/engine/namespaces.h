@@ -26,6 +26,17 @@ namespace dfsmr {
 // NO_SUCH_NAMESPACE.
 Error NoSuchNamespace(const std::string& ns);
 
+// Where a namespace stands that quotas count.
+struct SpaceStand {
+  SpaceCounts here;       // in this partition
+  uint64_t live = 0;      // in all, as far as is known here
+  uint64_t ready = 0;     // the same
+  uint64_t most_live = 0;   // 0: as many as there are
+  uint64_t most_ready = 0;  // the same
+  uint64_t started = 0;   // here from outside, since the engine was opened
+  double saved = 0;       // starts
+};
+
 class Spaces {
  public:
   static constexpr size_t kMost = 10'000;
@@ -64,6 +75,13 @@ class Spaces {
   // For secrets: how many names there are.
   void AddSecrets(const std::string& ns, int64_t names);
   bool RequiresSignatures(const std::string& ns) const;
+
+  // For space_shares.h: those that quotas count as they go, and what the others have of them;
+  // `started`: so many have been started there since.
+  void ForEachCounted(const std::function<void(const std::string&, const SpaceStand&)>& visit);
+  void SetOthers(const std::string& ns, uint64_t live, uint64_t ready, uint64_t started);
+  // Counts up whenever quotas are others.
+  uint64_t changes() const { return changes_; }
 
   // For what rests while its namespace is frozen, or goes.
   bool Frozen(const std::string& ns) const {
@@ -111,6 +129,8 @@ class Spaces {
     rows::SpaceRow row;
     rows::Quotas effective;
     std::unique_ptr<SpaceCounts> counts;  // null: no quota needs them
+    SpaceCounts others;                   // of other partitions, as these have told
+    uint64_t outside = 0;                 // starts, while a quota counts them
     double saved = 0;                     // starts, of starts-per-second
     Timestamp saved_at{};
     std::array<uint32_t, 10> started{};  // in the last seconds, by second
@@ -148,6 +168,7 @@ class Spaces {
   size_t there_ = 0;                     // that are not deleted
   size_t resting_ = 0;                   // frozen, or going
   bool loaded_ = false;
+  uint64_t changes_ = 0;
 };
 
 }  // namespace dfsmr

@@ -54,8 +54,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       reports(turn, catalog, residents, changer, claims, starter, options),
       resumer(turn, statistics, residents, changer, limits, reports),
       launcher(turn, changer, starter, reports, messages, options),
-      arrivals(residents, changer, followers, launcher, limits, deletions, groups, triggers,
-               messages),
+      arrivals(residents, changer, followers, launcher, limits, deletions, groups, shares,
+               triggers, messages),
       schedules(turn, documents, occurrences, launcher, spaces),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, unclaimed,
                upgrades, package_table, measures),
@@ -66,6 +66,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       bulks(turn, catalog, residents, control, measures, options),
       agents(turn, claims, sessions, desk, operations, options),
       groups(turn, residents, changer, limits, resumer, messages, options),
+      shares(turn, spaces, messages, options),
       backfills(turn, documents, residents, schedules, groups, options),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers(

@@ -39,6 +39,7 @@
 #include "dsrv/engine/schedules.h"
 #include "dsrv/engine/secrets.h"
 #include "dsrv/engine/sessions.h"
+#include "dsrv/engine/space_shares.h"
 #include "dsrv/engine/spawner.h"
 #include "dsrv/engine/starter.h"
 #include "dsrv/engine/statistics.h"
@@ -108,6 +109,7 @@ struct Engine::Parts {
   Bulks bulks;
   Agents agents;
   Groups groups;
+  SpaceShares shares;
   Backfills backfills;
   Retention retention;
   Triggers triggers;

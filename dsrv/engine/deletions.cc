@@ -104,7 +104,7 @@ void Deletions::Gone(const rows::Message::Gone& gone) {
 Timestamp Deletions::Due() const {
   Timestamp due = kNever;
   for (const auto& [ns, going] : going_) {
-    if (going.forced || b_.spaces.StateOf(ns) != SpaceState::kDraining) continue;
+    if (going.forced || !Drains(ns, going)) continue;
     due = std::min(due, b_.spaces.DrainUntil(ns));
   }
   return due;
@@ -124,11 +124,16 @@ void Deletions::Work() {
 
 bool Deletions::WorkOn(const std::string& ns, Going& going) {
   if (going.emptied) return true;
-  if (b_.spaces.StateOf(ns) == SpaceState::kDraining) {
+  if (Drains(ns, going)) {
     Drain(ns, going);
     return true;
   }
   return Drop(ns, going);
+}
+
+bool Deletions::Drains(const std::string& ns, const Going& going) const {
+  if (b_.spaces.StateOf(ns) == SpaceState::kDraining) return true;
+  return !b_.turn.at_home() && !going.drained;
 }
 
 // Draining ----------------------------------------------------------------------------------------
@@ -147,7 +152,9 @@ void Deletions::Drain(const std::string& ns, Going& going) {
   going.sweeping = false;
   going.next_sweep = After(b_.turn.real(), going.forced ? kLookAgain : kSweepAgain);
   if (going.found || b_.spaces.LiveIn(ns) > 0 || HasUnwritten(ns)) return;
-  b_.spaces.SetState(ns, SpaceState::kDropping, {}, going.client);
+  going.drained = true;
+  // The time that is left counts for other partitions.
+  b_.spaces.SetState(ns, SpaceState::kDropping, b_.spaces.DrainUntil(ns), going.client);
   b_.turn.WantMore();
 }
 

@@ -76,12 +76,15 @@ class Deletions {
     bool sweeping = true;        // there may be instances that are not cancelled
     bool found = false;          // one that had not stopped, in this sweep
     bool forced = false;         // the sweep is by force
+    bool drained = false;        // all instances of this partition have stopped
     bool tokens = false;         // they are gone
     bool emptied = false;        // elsewhere: home was told that nothing is left
     Timestamp next_sweep = {};   // in real time
   };
 
   bool WorkOn(const std::string& ns, Going& going);
+  // Home may be done with that before others are.
+  bool Drains(const std::string& ns, const Going& going) const;
   void Drain(const std::string& ns, Going& going);
   // Cancels some. False: the sweep has come to its end.
   bool Sweep(const std::string& ns, Going& going);

@@ -61,6 +61,28 @@ TEST_CASE("a namespace is deleted in all partitions, and then its name is free")
   CHECK(all.Instances() == 4);
 }
 
+TEST_CASE("instances of other partitions are drained though home has none") {
+  Everywhere all;
+  all.Move(all.ids[0], "ok");
+  const Task task = all.at(2).ReadyOne();
+  REQUIRE(all.at(0).Do([](Engine& e) { return e.Delete("ns", 30s, "me"); }));
+  all.at(0).Elapse(1s);
+  all.Adopt();
+  all.Carry();
+  all.Elapse(5s);
+  CHECK(all.Of(task.instance).Get(task.instance));  // its worker is waited for
+  SUBCASE("to the end") { REQUIRE(all.Of(task.instance).Report(task, "ok")); }
+  SUBCASE("as long as that may last") { all.Elapse(30s); }
+  all.Pass();
+  CHECK(all.Instances() == 0);
+  for (const std::string& id : all.ids) {
+    CHECK_FALSE(all.Of(id).engine().StandingOf("ns", id));
+  }
+  all.Define(kPlainJob);
+  for (const std::string& id : all.ids) CHECK(all.Start("job", id).created);
+  CHECK(all.Instances() == 4);
+}
+
 TEST_CASE("home is not done before all others are") {
   Everywhere all;
   all.Delete();

@@ -70,6 +70,14 @@ bool Arrivals::Take(PartitionId from, const rows::Message& message) {
     groups_.TakeOrder(*ordered);
   } else if (const auto* uses = std::get_if<Message::Uses>(&message.of)) {
     shares_.Take(from, *uses);
+  } else if (const auto* counted = std::get_if<Message::Counted>(&message.of)) {
+    limits_.TakeKey(*counted);
+  } else if (const auto* held = std::get_if<Message::Held>(&message.of)) {
+    limits_.TakeHeld(from, *held);
+  } else if (const auto* wanted = std::get_if<Message::Wanted>(&message.of)) {
+    limits_.TakeWanted(from, *wanted);
+  } else if (const auto* places = std::get_if<Message::Places>(&message.of)) {
+    limits_.TakePlaces(*places);
   }
   return true;
 }

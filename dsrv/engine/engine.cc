@@ -127,7 +127,10 @@ Turn Engine::EndTurn() {
   parts_->groups.Write();
   parts_->bulks.Write();
   parts_->triggers.Stage();
-  if (parts_->options.partitions > 1) parts_->shares.Write();
+  if (parts_->options.partitions > 1) {
+    parts_->shares.Write();
+    parts_->limits.Tell();
+  }
   parts_->messages.Write();
   parts_->statistics.Stage();
   Turn turn = parts_->turn.End();

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/limit_census.h"
+#include "dsrv/engine/limit_places.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/resident.h"
 #include "dsrv/engine/turn.h"
@@ -37,7 +39,9 @@ std::string Asks(const VersionState& version, const std::string& name, const Nod
 
 }  // namespace
 
+// Elsewhere than at home nobody asks who holds a key, but for tasks.
 void LimitCounts::BeginLoad() {
+  if (census_) return;
   for (const std::string& full : numbers_.tracked()) {
     const auto [ns, key] = SplitKey(full);
     if (!IsTask(BuiltInOf(key))) holders_.KeepUnread(ns, key);
@@ -77,6 +81,7 @@ void LimitCounts::CountOne(const std::string& ns, const std::string& key, int64_
   auto count = counts_.find(ResidentKey(ns, key));
   if (count == counts_.end()) return;
   count->second += static_cast<uint64_t>(by);
+  if (census_) census_->Changed(count->first);
   if (count->second == 0 && !numbers_.tracked().contains(count->first)) {
     counts_.erase(count);
     holders_.Drop(ns, key);
@@ -140,6 +145,7 @@ void LimitCounts::Claimed(const Resident& resident, const Token& token) {
   for (const std::string& key : {"queue:" + settings.queue, "action:" + settings.action}) {
     if (!tasks_.contains(ResidentKey(resident.instance.ns, key))) continue;
     numbers_.Spent(resident.instance.ns, key);
+    if (places_) places_->Took(ResidentKey(resident.instance.ns, key));
   }
   CountTask(resident.instance, *resident.graph, token, +1);
 }
@@ -159,6 +165,11 @@ uint64_t LimitCounts::TasksOf(const std::string& ns, const std::string& key) con
   uint64_t tasks = 0;
   holders_.ForEach(ns, key, {}, [&](const LimitHolders::Holder&) { return ++tasks; });
   return tasks;
+}
+
+uint64_t LimitCounts::Counted(const std::string& full) const {
+  const auto found = counts_.find(full);
+  return found == counts_.end() ? 0 : found->second;
 }
 
 uint64_t LimitCounts::CountOf(const std::string& ns, const std::string& key) const {
@@ -181,7 +192,7 @@ uint64_t LimitCounts::CountOf(const std::string& ns, const std::string& key) con
       return in(causes_, ResidentKey(ns, key)) + guests;
     case BuiltIn::kQueue:
     case BuiltIn::kAction:
-      return TasksOf(ns, key);
+      return TasksOf(ns, key) + guests;
   }
   return 0;
 }
@@ -225,7 +236,7 @@ void LimitCounts::Sync() {
   for (const std::string& full : tracked) {
     const auto [ns, key] = SplitKey(full);
     if (!counts_.contains(full)) {
-      holders_.Keep(ns, key);
+      if (!census_ || IsTask(BuiltInOf(key))) holders_.Keep(ns, key);
       const uint64_t count = CountOf(ns, key);
       counts_[full] = count;
       table_.SetCount(ns, key, count);
@@ -238,9 +249,11 @@ void LimitCounts::Sync() {
 // Tasks ------------------------------------------------------------------------------------------
 
 void LimitCounts::Judge(const std::string& full) {
+  if (!tasks_.contains(full)) return;
   const auto [ns, key] = SplitKey(full);
   const bool room = table_.HasRoom(ns, key, "", turn_.clock());
-  agenda_.SetClosed(ns, SubjectOf(BuiltInOf(key)), NameIn(key), !room);
+  const bool open = room && (!places_ || places_->HomeMay(full));
+  agenda_.SetClosed(ns, SubjectOf(BuiltInOf(key)), NameIn(key), !open);
   if (!room && table_.HasPlace(ns, key, "")) {
     until_[full] = table_.NextToken(ns, key);
   } else {

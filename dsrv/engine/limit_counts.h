@@ -15,6 +15,9 @@
 
 namespace dfsmr {
 
+class LimitCensus;
+class LimitPlaces;
+
 class LimitCounts {
  public:
   LimitCounts(OpenTurn& turn, Catalog& catalog, Residents& residents, Agenda& agenda,
@@ -42,6 +45,14 @@ class LimitCounts {
   void CountTask(const Instance& instance, const Graph& graph, const Token& token, int64_t by);
   // One that lives elsewhere holds a key, or does not any more.
   void CountGuest(const std::string& ns, const std::string& key, int64_t by);
+  // How many hold a key that is counted, by ns\0key.
+  uint64_t Counted(const std::string& full) const;
+  // Elsewhere than at home: is told of each such key whose count changes.
+  void SetCensus(LimitCensus* census) { census_ = census; }
+  // Of several partitions: keeps the places of tasks.
+  void SetPlaces(LimitPlaces* places) { places_ = places; }
+  // Opens or closes a queue or an action, as there is room. Of another key it does nothing.
+  void Judge(const std::string& full);
   // A token was handed out.
   void Claimed(const Resident& resident, const Token& token);
   // How many hold a built-in key, also of one that has no number.
@@ -68,8 +79,6 @@ class LimitCounts {
   void CountInstance(const Instance& instance, int64_t by);
   uint64_t InstancesOf(const std::string& ns, const std::string& machine) const;
   uint64_t TasksOf(const std::string& ns, const std::string& key) const;
-  // Opens or closes a queue or an action, as there is room.
-  void Judge(const std::string& full);
 
   OpenTurn& turn_;
   Catalog& catalog_;
@@ -84,6 +93,8 @@ class LimitCounts {
   std::map<std::string, uint64_t> children_;  // that steps started and that run, by namespace
   std::map<std::string, Timestamp> until_;    // closed because of their rate, by ns\0key
   std::set<std::string> tasks_;               // of counts_: queues and actions
+  LimitCensus* census_ = nullptr;
+  LimitPlaces* places_ = nullptr;
 };
 
 }  // namespace dfsmr

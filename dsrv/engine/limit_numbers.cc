@@ -124,6 +124,11 @@ void LimitNumbersBook::Refresh(const std::string& ns, const std::string& key) {
   if (table_.Knows(ns, key)) SetNumbers(ns, key, numbers);
 }
 
+void LimitNumbersBook::Track(const std::string& ns, const std::string& key, bool tracked) {
+  const std::string full = ResidentKey(ns, key);
+  if (tracked ? tracked_.insert(full).second : tracked_.erase(full) > 0) ++tracked_changes_;
+}
+
 void LimitNumbersBook::SetNumbers(const std::string& ns, const std::string& key,
                                   const LimitNumbers& numbers) {
   const auto full_at = table_.FullAt(ns, key, turn_.clock());

@@ -56,6 +56,8 @@ class LimitNumbersBook : public DocumentKeeper {
   bool RefreshMore();
   // The built-in keys that have a number or a rate, whoever asks; by ns\0key.
   const std::set<std::string>& tracked() const { return tracked_; }
+  // Elsewhere than at home: whether a key has one there.
+  void Track(const std::string& ns, const std::string& key, bool tracked);
   // Counts up whenever `tracked` changes.
   uint64_t tracked_changes() const { return tracked_changes_; }
 

@@ -45,7 +45,11 @@ Limits::Limits(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& 
       options_(options),
       messages_(messages),
       guests_(turn, table_, numbers_, counts_, judge_, messages, options),
-      envoy_(turn, messages) {
+      envoy_(turn, messages),
+      places_(turn, table_, numbers_, counts_, agenda, messages, options),
+      census_(turn, numbers_, counts_, messages, places_, options) {
+  if (options.partitions > 1) counts_.SetPlaces(&places_);
+  if (envoy_.Speaks()) counts_.SetCensus(&census_);
   documents.SetKeeper(DocumentKind::kLimit, this);
   changer.SetGate(this);
 }
@@ -57,18 +61,26 @@ Result<Ok> Limits::Override(const std::string& ns, const std::string& key,
   auto done = numbers_.Override(ns, key, change);
   if (!done) return done;
   counts_.Sync();
+  census_.TellKeys();
   LetSomeIn();
   return done;
+}
+
+void Limits::ForgetNamespace(const std::string& ns) {
+  numbers_.Forget(ns);
+  census_.Forget(ns);
 }
 
 void Limits::Defined(const DocumentVersion& version, bool first) {
   numbers_.Defined(version, first);
   counts_.Sync();
+  census_.TellKeys();
 }
 
 void Limits::Deleted(const std::string& ns, const std::string& name) {
   numbers_.Deleted(ns, name);
   counts_.Sync();
+  census_.TellKeys();
 }
 
 // What rules ask --------------------------------------------------------------------------------
@@ -518,6 +530,7 @@ void Limits::Load(Resident& resident) {
 
 Result<Ok> Limits::Recover() {
   auto done = numbers_.Recover();
+  if (done) done = census_.Recover();
   counts_.BeginLoad();
   if (done) done = turn_.at_home() ? guests_.Recover() : envoy_.Recover();
   return done;
@@ -536,6 +549,7 @@ void Limits::LoadReady(std::string_view ns, std::string_view id, uint64_t visit)
 void Limits::Loaded() {
   loading_ = false;
   counts_.Sync();
+  places_.Loaded();
 }
 
 }  // namespace dfsmr

@@ -13,12 +13,14 @@
 #include <vector>
 
 #include "dsrv/engine/limit_asks.h"
+#include "dsrv/engine/limit_census.h"
 #include "dsrv/engine/limit_children.h"
 #include "dsrv/engine/limit_counts.h"
 #include "dsrv/engine/limit_envoy.h"
 #include "dsrv/engine/limit_guests.h"
 #include "dsrv/engine/limit_judge.h"
 #include "dsrv/engine/limit_numbers.h"
+#include "dsrv/engine/limit_places.h"
 #include "dsrv/engine/limit_views.h"
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
@@ -35,7 +37,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // LIMIT_SET in the feed tells of it. Raised numbers let in those that wait in this commit.
   Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
   // Forgets all numbers of a namespace without instances and documents.
-  void ForgetNamespace(const std::string& ns) { numbers_.Forget(ns); }
+  void ForgetNamespace(const std::string& ns);
   // Of any key, also one that nobody has asked for. A page of those that wait begins after `after`.
   LimitView Get(const std::string& ns, const std::string& key, const std::string& after,
                 size_t page);
@@ -85,12 +87,22 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // Elsewhere: home's answer to one that asked, and who is to give way to another one.
   void HearVerdict(const rows::Message::Verdict& verdict);
   void MakeWay(const rows::Message::Yield& yield);
+  // At home: so many instances elsewhere hold a built-in key without having asked for it.
+  void TakeHeld(PartitionId from, const rows::Message::Held& held);
+  // At home: a partition wants places for tasks of a queue or action, or gives some back.
+  void TakeWanted(PartitionId from, const rows::Message::Wanted& wanted);
+  // Elsewhere: a built-in key has a number at home, or has none any more.
+  void TakeKey(const rows::Message::Counted& counted);
+  void TakePlaces(const rows::Message::Places& places);
+  // At the end of a turn: what there is to tell of built-in keys.
+  void Tell();
   // The token was handed out, and holds its keys.
   void Claimed(Resident& resident, uint64_t visit);
 
-  // When there is something to do by the clock, and when what is kept of rates is to be saved.
+  // When there is something to do by the clock, and when by real time: what is kept of rates is to
+  // be saved, or other partitions are to be told.
   Timestamp Due() const;
-  Timestamp SaveDue() const { return numbers_.Due(); }
+  Timestamp SaveDue() const { return std::min(numbers_.Due(), places_.Due()); }
   // Keeps what is to be kept of rates.
   void Save() { numbers_.Save(); }
 
@@ -140,6 +152,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   std::optional<std::vector<LimitKey>> AdmitElsewhere(Resident& resident, const Token& token);
   void HearOfToken(Resident& resident, const rows::Message::Verdict& verdict);
   void TellHome(const Instance& instance, uint64_t visit, const Stake& before, const Stake& after);
+  void CountAsked(const Instance& instance, const Stake& before, const Stake& after);
   std::vector<std::string> ChainAbove(const Instance& instance);
   LimitRequest AskerOf(Resident& resident);
   static Stake PartOf(const Boxed<InstanceLimits>& limits, InstanceState state, Waits waits);
@@ -198,6 +211,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   Messages& messages_;
   LimitGuests guests_;               // at home
   LimitEnvoy envoy_;                 // elsewhere
+  LimitPlaces places_;
+  LimitCensus census_;
   uint64_t last_moment_ = 0;         // of NextOrder
   std::optional<LimitAnswer> told_;  // what home has answered, while a rule hears of it
   Resident* asking_now_ = nullptr;  // of the rule that runs

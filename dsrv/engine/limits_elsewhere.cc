@@ -36,7 +36,34 @@ void Limits::TakeStake(const rows::Message::Stake& stake) {
   for (LimitVictim& victim : guests_.Take(stake)) victims_.push_back(std::move(victim));
 }
 
+void Limits::TakeHeld(PartitionId from, const rows::Message::Held& held) {
+  census_.TakeHeld(from, held);
+}
+
+void Limits::TakeWanted(PartitionId from, const rows::Message::Wanted& wanted) {
+  places_.TakeWanted(from, wanted);
+}
+
 // Elsewhere -------------------------------------------------------------------------------------
+
+void Limits::TakeKey(const rows::Message::Counted& counted) {
+  if (census_.TakeKey(counted)) counts_.Sync();
+}
+
+void Limits::TakePlaces(const rows::Message::Places& places) { places_.TakePlaces(places); }
+
+void Limits::Tell() {
+  if (!envoy_.Speaks()) return;
+  census_.TellHome();
+  places_.TellHome();
+}
+
+void Limits::CountAsked(const Instance& instance, const Stake& before, const Stake& after) {
+  for (const auto& [stake, by] : {std::pair(&before, -1), std::pair(&after, +1)}) {
+    if (stake->kind != Stake::Kind::kHolds) continue;
+    for (const LimitKey& key : *stake->keys) census_.CountAsked(instance.ns, key.key, by);
+  }
+}
 
 // It waits until home has answered.
 LimitAnswer Limits::AskHome(const Instance& instance) {
@@ -85,6 +112,7 @@ std::optional<std::vector<LimitKey>> Limits::AdmitElsewhere(Resident& resident,
 void Limits::TellHome(const Instance& instance, uint64_t visit, const Stake& before,
                       const Stake& after) {
   using enum Stake::Kind;
+  if (visit == 0) CountAsked(instance, before, after);
   if (loading_) return;
   const auto holds = [](const Stake& one) { return one.kind == kReserved || one.kind == kHolds; };
   const bool same_keys = before.keys && after.keys && *before.keys == *after.keys;

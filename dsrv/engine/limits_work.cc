@@ -28,6 +28,7 @@ void Limits::BeginPass() {
   if (numbers_.IsDue()) numbers_.Save();
   if (counts_.ReadMore()) turn_.WantMore();
   if (numbers_.RefreshMore()) turn_.WantMore();
+  census_.TellKeys();
   StandAgain();
 }
 
@@ -40,7 +41,7 @@ bool Limits::Work() {
     return true;
   }
   if (left_ > 0 && (Displace() || Recheck() || HoldUnasked() || AskForOld() || Register() ||
-                    TurnOneAway() || LetOneIn() || Chart() || StopForEver())) {
+                    TurnOneAway() || LetOneIn() || places_.Give() || Chart() || StopForEver())) {
     if (--left_ == 0) turn_.WantMore();
     return true;
   }

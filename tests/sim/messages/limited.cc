@@ -55,7 +55,9 @@ void MessageSim::Limited() {
 }
 
 void MessageSim::ResumeAll() {
-  for (const std::string& id : limited_) {
+  std::set<std::string> all = limited_;
+  all.insert(keyed_.begin(), keyed_.end());
+  for (const std::string& id : all) {
     if (seen_[id].Live()) {
       (void)parted_->Of(id).Do([&](Engine& e) { return e.Resume("ns", id, "", false); });
     }

@@ -42,6 +42,7 @@ constexpr const char* kMet[] = {
     "a group is told what to do",
     "a limit lets one in",
     "a limit lets one never in",
+    "a machine's limit lets one in",
     "a message comes twice",
     "a message is lost",
     "a message is not applied yet",

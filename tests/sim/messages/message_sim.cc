@@ -49,6 +49,7 @@ MessageSim::MessageSim(uint64_t seed, bool trace) : random_(seed), trace_(trace)
     at(id).OnCommit([this, id](const Turn&, const std::vector<Event>& events) {
       for (const Event& event : events) Published(id, event);
       if (running_.size() > kMayRun) Wrong("more run than the limit lets");
+      if (keyed_running_.size() > kMayRun) Wrong("more run than their machine's limit lets");
     });
   }
 }
@@ -95,6 +96,7 @@ void MessageSim::Published(PartitionId id, const Event& event) {
   }
   known_.emplace(id, event.seq);
   NoteGroup(event);
+  NoteKeyed(id, event);
   if (event.instance.empty() || event.kind == ChangeKind::kOccurred) return;
   if (parted_->PlaceOf(event.instance) != id) Wrong(event.instance + " does not live there");
   Seen& seen = seen_[event.instance];
@@ -124,9 +126,10 @@ void MessageSim::Published(PartitionId id, const Event& event) {
 // Clients -----------------------------------------------------------------------------------------
 
 void MessageSim::Define() {
-  parted_->Define(std::string(kJob) + LimitedJobs() + ListenedJobs() +
+  parted_->Define(std::string(kJob) + LimitedJobs() + ListenedJobs() + KeyedJobs() +
                   GroupedJobs());
   DefineTrigger();
+  DefineKeys();
   DefineGroups();
   target_ = parted_->Named("target", Any());
   after_[target_] = {};
@@ -143,6 +146,7 @@ void MessageSim::Client() {
   if (random_.Chance(2)) return StartMany();
   if (random_.Chance(3)) return Pause();
   if (random_.Chance(15)) return Grouped();
+  if (random_.Chance(12)) return Keyed();
   if (random_.Chance(40)) return Limited();
   if (dice < 4) {
     Start();
@@ -169,7 +173,7 @@ void MessageSim::Start() {
                        after.end();
     // One that a limit holds for may be resumed after its end, and have another result then.
     const bool any_result = random_.Chance(70) || limited_.contains(other->first) ||
-                            members_.contains(other->first);
+                            members_.contains(other->first) || keyed_.contains(other->first);
     if (other->first != target_ && !twice) after.push_back({other->first, any_result});
   }
   after_[id] = after;
@@ -202,7 +206,9 @@ void MessageSim::Move() {
   if (seen_.empty()) return;
   auto one = std::next(seen_.begin(), static_cast<long>(random_.Below(seen_.size())));
   const std::string& id = one->first;
-  if (id == target_ || one->second.begun == 0 || limited_.contains(id)) return;
+  if (id == target_ || one->second.begun == 0 || limited_.contains(id) || keyed_.contains(id)) {
+    return;
+  }
   const bool bad = id.starts_with("bad-") || random_.Chance(20);
   Note("move " + id);
   parted_->Of(id).Decide([&](Engine& e) {
@@ -215,7 +221,7 @@ void MessageSim::ReportWithStart() {
   if (seen_.empty()) return;
   auto one = std::next(seen_.begin(), static_cast<long>(random_.Below(seen_.size())));
   const std::string id = one->first;
-  if (id == target_ || one->second.begun == 0 || limited_.contains(id) ||
+  if (id == target_ || one->second.begun == 0 || limited_.contains(id) || keyed_.contains(id) ||
       members_.contains(id)) {
     return;
   }
@@ -417,6 +423,7 @@ void MessageSim::Finish() {
     at(id).Elapse(std::chrono::minutes(1));  // what waited for room goes on
   }
   SetPaused(false);
+  SetMax("machine:job", 1'000);
   parted_->Adopt();
   Settle();
   parted_->Crash();
@@ -468,6 +475,7 @@ void MessageSim::CheckAll() {
   }
   CheckLimits();
   CheckGroups();
+  CheckKeys();
   CheckTrigger();
   CheckFollowers();
   CheckReports();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -20,6 +21,7 @@ namespace dfsmr::message_sim {
 inline constexpr size_t kMayRun = 2;  // of those that the limit holds for
 std::string LimitedJobs();            // their machines
 std::string ListenedJobs();           // and those that a trigger starts
+std::string KeyedJobs();              // and those whose machine has a limit by itself
 std::string GroupedJobs();            // and members of groups
 
 class MessageSim {
@@ -72,6 +74,8 @@ class MessageSim {
   void Limited();
   void StartLimited();
   void Pause();
+  void Keyed();
+  void SetMax(const std::string& key, std::optional<uint32_t> max);
   void Grouped();
   void StartMember(const std::string& group);
 
@@ -104,6 +108,9 @@ class MessageSim {
   void CheckTrigger();
   void CheckRows();
   void ResumeAll();
+  void DefineKeys();
+  void NoteKeyed(PartitionId id, const Event& event);
+  void CheckKeys();
   void DefineGroups();
   void ResumeGroups();
   void CheckGroups();
@@ -138,6 +145,8 @@ class MessageSim {
   std::set<std::string> running_;          // of these
   std::string target_;                     // of what a schedule sends
   bool paused_ = false;                    // the trigger, as was asked
+  std::set<std::string> keyed_;         // instances of a machine of which so many may run
+  std::set<std::string> keyed_running_;  // of these
   std::map<std::string, std::string> members_;        // of groups, by instance
   std::map<std::string, uint64_t> group_finished_at_;  // in the order of all records
   std::map<std::string, uint64_t> member_ended_at_;    // the last one of a group

@@ -1,0 +1,145 @@
+#include "dsrv/engine/limit_census.h"
+
+#include <utility>
+#include <vector>
+
+#include "dsrv/engine/limit_counts.h"
+#include "dsrv/engine/limit_places.h"
+#include "dsrv/engine/messages.h"
+#include "dsrv/engine/turn.h"
+#include "storage/place.h"
+
+namespace dfsmr {
+
+Result<Ok> LimitCensus::Recover() {
+  if (options_.partitions == 1) return Ok{};
+  return rows::ScanCounted(turn_.reader(), [this](const rows::CountedRow& row) {
+    const bool task = IsTask(BuiltInOf(row.key));
+    if (row.partition != options_.partition || (task && !turn_.at_home())) {
+      if (!turn_.at_home()) numbers_.Track(row.ns, row.key, row.counts);
+      return places_.Restore(row);
+    }
+    /*mutant message-limit-keys-forgotten*/
+    keys_[ResidentKey(row.ns, row.key)] = {row.counts, row.held}; /*end*/
+    if (!turn_.at_home()) {
+      numbers_.Track(row.ns, row.key, row.counts);
+      changed_.insert(ResidentKey(row.ns, row.key));
+    } else if (row.held != 0) {
+      counts_.CountGuest(row.ns, row.key, row.held);
+    }
+  });
+}
+
+void LimitCensus::Put(const std::string& full, const Key& key) {
+  const auto [ns, name] = SplitKey(full);
+  rows::PutCounted(turn_.writer(),
+                   {ns, name, options_.partition, key.counts, key.held, 0, 0});
+  if (!key.counts && key.held == 0) keys_.erase(full);
+}
+
+void LimitCensus::Forget(const std::string& ns) {
+  const std::string prefix = ResidentKey(ns, "");
+  for (auto it = keys_.lower_bound(prefix); it != keys_.end() && it->first.starts_with(prefix);) {
+    const std::string key = SplitKey(it->first).second;
+    const int64_t held = it->second.held;
+    if (turn_.at_home()) {
+      if (held != 0) counts_.CountGuest(ns, key, -held);
+    } else {
+      if (held != 0) messages_.Send(kHome, {rows::Message::Held{ns, key, -held}});
+      numbers_.Track(ns, key, false);
+      changed_.erase(it->first);
+    }
+    it = keys_.erase(it);
+  }
+  places_.Forget(ns);
+  std::erase_if(asked_, [&](const auto& one) { return one.first.starts_with(prefix); });
+}
+
+// At home ---------------------------------------------------------------------------------------
+
+void LimitCensus::TellKeys() {
+  if (options_.partitions == 1 || !turn_.at_home()) return;
+  if (seen_ == numbers_.tracked_changes()) return;
+  seen_ = numbers_.tracked_changes();
+  const auto tell = [this](const std::string& full, bool counts) {
+    const auto [ns, key] = SplitKey(full);
+    for (PartitionId id = 0; id < options_.partitions; ++id) {
+      if (id == options_.partition) continue;
+      /*mutant message-limit-key-not-told*/ messages_.Send(
+          id, {rows::Message::Counted{ns, key, counts}}); /*end*/
+    }
+    Key& one = keys_[full];
+    one.counts = counts;
+    Put(full, Key(one));
+  };
+  std::vector<std::string> gone;
+  for (const auto& [full, key] : keys_) {
+    if (key.counts && !numbers_.tracked().contains(full)) gone.push_back(full);
+  }
+  for (const std::string& full : gone) tell(full, false);
+  for (const std::string& full : numbers_.tracked()) {
+    const auto known = keys_.find(full);
+    if (known == keys_.end() || !known->second.counts) tell(full, true);
+  }
+}
+
+void LimitCensus::TakeHeld(PartitionId from, const rows::Message::Held& held) {
+  if (IsTask(BuiltInOf(held.key))) return places_.TakeHeld(from, held);
+  const std::string full = ResidentKey(held.ns, held.key);
+  if (held.by < 0 && !keys_.contains(full)) return;  // its namespace is gone
+  Key& key = keys_[full];
+  key.held += held.by;
+  /*mutant message-limit-held-not-counted*/ counts_.CountGuest(held.ns, held.key, held.by); /*end*/
+  Put(full, Key(key));
+}
+
+// Elsewhere -------------------------------------------------------------------------------------
+
+bool LimitCensus::TakeKey(const rows::Message::Counted& counted) {
+  const std::string full = ResidentKey(counted.ns, counted.key);
+  if (IsTask(BuiltInOf(counted.key))) {
+    places_.TakeKey(full, counted.counts);
+    return false;
+  }
+  if (!counted.counts && !keys_.contains(full)) return false;
+  Key& key = keys_[full];
+  const bool other = key.counts != counted.counts;
+  key.counts = counted.counts;
+  Put(full, Key(key));
+  if (!other) return false;
+  numbers_.Track(counted.ns, counted.key, counted.counts);
+  changed_.insert(full);
+  return true;
+}
+
+void LimitCensus::CountAsked(const std::string& ns, const std::string& key, int64_t by) {
+  if (BuiltInOf(key) == BuiltIn::kNone) return;
+  const std::string full = ResidentKey(ns, key);
+  int64_t& asked = asked_[full];
+  asked += by;
+  if (asked == 0) asked_.erase(full);
+  changed_.insert(full);
+}
+
+void LimitCensus::TellHome() {
+  for (const std::string& full : std::exchange(changed_, {})) {
+    const auto known = keys_.find(full);
+    if (known == keys_.end()) continue;
+    Key& key = known->second;
+    const auto [ns, name] = SplitKey(full);
+    int64_t unasked = 0;
+    if (key.counts) {
+      const auto asked = asked_.find(full);
+      unasked = static_cast<int64_t>(counts_.Counted(full)) -
+                (asked == asked_.end() ? 0 : asked->second);
+    }
+    const int64_t by = unasked - key.held;
+    if (by == 0) continue;
+    key.held = unasked;
+    Put(full, Key(key));
+    /*mutant message-limit-held-not-told*/ messages_.Send(
+        kHome, {rows::Message::Held{ns, name, by}}); /*end*/
+  }
+}
+
+}  // namespace dfsmr

@@ -98,17 +98,20 @@ void Throttle::Release(MachineState& machine) {
   Arm(machine);
 }
 
+// What is armed for an earlier time stays: a tick that is due, but has not come in this turn yet,
+// must not be put off by those who ask meanwhile.
 void Throttle::Arm(MachineState& machine) {
-  if (machine.breaker_timer) timers_.Disarm(*machine.breaker_timer);
-  machine.breaker_timer.reset();
   Timestamp next = machine.breaker.NextTick();
   const bool waiting = std::ranges::any_of(machine.held_back, [](const auto& item) {
     return !item.second.waiting.empty() && item.second.released.empty();
   });
   if (waiting) next = std::min(next, machine.breaker.NextRetry(turn_.now()));
-  if (next == kNever) return;
-  machine.breaker_timer = timers_.Arm(std::max(next, turn_.now() + std::chrono::milliseconds(1)),
-                                      BreakerTick{&machine});
+  const Timestamp at = std::max(next, turn_.now() + std::chrono::milliseconds(1));
+  auto& armed = machine.breaker_timer;
+  if (armed && next != kNever && armed->first <= at) return;
+  if (armed) timers_.Disarm(*armed);
+  armed.reset();
+  if (next != kNever) armed = timers_.Arm(at, BreakerTick{&machine});
 }
 
 }  // namespace dfsmr

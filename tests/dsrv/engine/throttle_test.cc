@@ -82,6 +82,17 @@ TEST_CASE("the breaker closes by itself when nothing is handed out, and all goes
   CHECK(world.Ready().size() >= 20);
 }
 
+TEST_CASE("the breaker closes in the turn in which its minute is over, whoever asks before") {
+  World world;
+  OpenBreaker(world);
+  world.Define("id: other\nnodes: {a: {start: true, transitions: {ok: z}}, z: {final: true}}\n");
+  for (const char* id : {"o1", "o2"}) world.Start("other", id);
+  REQUIRE(world.Ready({.machine = "other"}, 1).size() == 1);  // so that the turn is the other's
+  world.Advance(65s);
+  CHECK(world.Ready({}, 1).front().machine == "other");  // retries were looked at, and put aside
+  CHECK(Count(world, ChangeKind::kBreakerClosed) == 1);
+}
+
 TEST_CASE("a node without workers does not hold back the retries of another") {
   World world;
   OpenBreaker(world);

@@ -13,6 +13,8 @@ std::string RandomMachine(Random& random, const std::string& id, const std::stri
                           Random* limits = nullptr, Random* queues = nullptr);
 
 std::string AnyQueue(Random& random);
+// As long as a name may be.
+inline std::string LongName(char of) { return std::string(128, of); }
 
 // Of one node that is done over and over, so that how long it takes is learned.
 std::string BusyMachine(Random& random, const std::string& id, const std::string& strategy);

@@ -64,8 +64,12 @@ std::string TextOf(const std::set<std::string>& keys) {
 
 }  // namespace
 
-LimitSim::LimitSim(uint64_t seed, bool trace)
-    : random_(seed * 11 + 5), trace_(trace), store_(memory_), world_({}, &store_) {
+LimitSim::LimitSim(uint64_t seed, bool trace, bool resumes)
+    : random_(seed * 11 + 5),
+      trace_(trace),
+      resumes_(resumes),
+      store_(memory_),
+      world_({}, &store_) {
   DefineMachines();
   durable_ = decided_;
   written_ = world_.now();
@@ -100,6 +104,8 @@ void LimitSim::Step() {
     Poll();
   } else if (dice < 69) {
     turn(&LimitSim::Finish);
+  } else if (dice < 81 && !resumes_) {
+    turn(&LimitSim::Finish);
   } else if (dice < 74) {
     turn(&LimitSim::Pause);
   } else if (dice < 81) {
@@ -114,6 +120,7 @@ void LimitSim::Step() {
     Crash();
   } else {
     world_.Advance(100ms);
+    Tick();  // what comes in its last turn it has heard of
     world_.Restart();
     Note("restart");
     AdoptRates();

@@ -19,7 +19,8 @@ namespace dfsmr {
 
 class LimitSim {
  public:
-  LimitSim(uint64_t seed, bool trace);
+  // `resumes`: instances are paused and resumed, too.
+  LimitSim(uint64_t seed, bool trace, bool resumes);
 
   // The first thing that was found wrong; empty: all is well.
   std::string Run();
@@ -70,6 +71,7 @@ class LimitSim {
 
   Random random_;
   const bool trace_;
+  const bool resumes_;
   MemoryStore memory_;
   FaultyStore store_;
   World world_;

@@ -1,6 +1,7 @@
 #include "tests/sim/limits_audit.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 namespace dfsmr {
@@ -158,8 +159,11 @@ bool LimitsAudit::AtTheEdge(Timestamp now, Duration edge) const {
   return std::ranges::any_of(buckets_, [&](const auto& one) {
     const auto rate = NumbersOf(one.first).rate;
     if (!rate) return false;
-    const Timestamp next = FullAt(one.first) - rate->Spacing() * (rate->burst - 1);
-    return next > now - edge && next < now + edge;
+    for (uint32_t tokens = 0; tokens < rate->burst; ++tokens) {
+      const Timestamp at = FullAt(one.first) - rate->Spacing() * tokens;
+      if (at > now - edge && at < now + edge) return true;
+    }
+    return false;
   });
 }
 
@@ -307,6 +311,10 @@ void LimitsAudit::Stop(One& one, Outcome outcome) {
 }
 
 void LimitsAudit::GiveWay(std::deque<std::pair<std::string, uint64_t>> victims) {
+  if (gathers_) {
+    std::ranges::move(victims, std::back_inserter(give_way_));
+    return;
+  }
   for (const auto& [id, mode] : victims) {
     One& one = ones_.at(id);
     if (!one.stopped && one.cancel < mode) Cancel(id, mode == 2);
@@ -542,12 +550,17 @@ void LimitsAudit::End(Timestamp now) {
     if (!one.may_begin && one.start_at <= now && !one.stopped) due.emplace_back(one.start_at, id);
   }
   std::ranges::sort(due);
+  // All of them ask, then others give way, and then it is told whose turn it is: nobody passes one
+  // that lacks only this key.
+  gathers_ = true;
   for (const auto& [at, id] : due) {
     One& one = ones_.at(id);
     if (one.stopped) continue;
     one.may_begin = true;
     if (!one.hold && !one.paused) AskToBegin(one);
   }
+  gathers_ = false;
+  GiveWay(std::exchange(give_way_, {}));
   Settle();
 }
 

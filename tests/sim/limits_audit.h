@@ -107,7 +107,7 @@ class LimitsAudit {
   Timestamp FullAtWithout(const std::string& key, Timestamp since) const;
   void SetFullAt(const std::string& key, Timestamp at);
   std::set<std::string> RateKeys() const;
-  // Whether a rate lets the next one in at about `now`.
+  // Whether a rate lets one more in at about `now`, the next or one after it.
   bool AtTheEdge(Timestamp now, Duration edge) const;
   // More than a rate allows have begun; empty: no.
   std::string TooMany() const;
@@ -168,6 +168,8 @@ class LimitsAudit {
   std::map<std::string, LimitNumbers> askers_;
   std::map<std::string, Bucket> buckets_;
   std::map<std::string, std::pair<std::string, std::string>> gave_way_;
+  bool gathers_ = false;  // those that are to give way do so later
+  std::deque<std::pair<std::string, uint64_t>> give_way_;
   uint64_t clock_ = 0;  // counts what happens
   uint64_t orders_ = 0;
   Timestamp now_;

@@ -174,12 +174,13 @@ Result<Answer> Asked::Report(const std::string& ns, const std::string& id, const
   auto answer = engine_.Report(ns, id, args, children, starts);
   const bool fresh = answer && !answer->repeated;
   const bool refused = !answer && answer.error().message.starts_with("starts[");
+  const bool stale = !answer && answer.error().reason == Reason::kStaleClaim;
   ReportArgs told = args;
   if (refused) told.fault = answer.error();
   if (fresh) told.started = answer->started;
   lockstep_.Note(id, [=](Model& model) {
     if (refused) model.RefuseStarts(starts, answer.error());
-    if (!answer) model.KeepStarts(id, args, starts);
+    if (stale) model.KeepStarts(id, args, starts);
     model.Report(id, told, answer);
     if (fresh) model.StartAll(starts, *answer);
   });

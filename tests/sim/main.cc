@@ -19,6 +19,7 @@
 
 #include "storage/rocks/rocks_store.h"
 #include "tests/sim/agents.h"
+#include "tests/sim/breaker.h"
 #include "tests/sim/limits.h"
 #include "tests/sim/packages.h"
 #include "tests/sim/schedules.h"
@@ -40,6 +41,7 @@ struct Flags {
   bool trace = false;
   bool stores = false;
   bool limits = false;  // the run of limits alone
+  bool resumes = true;  // in it
 };
 
 // What a seed that is running says when the process dies under it.
@@ -63,12 +65,13 @@ struct Outcome {
   Ledger ledger;
 };
 
-// The account of limits does not agree with the server in all seeds yet: by itself, when asked for.
+// With pauses and resumes the account of limits does not agree with the server in all seeds yet:
+// by itself, when asked for.
 int RunLimits(const Flags& flags) {
   uint64_t wrong = 0;
   for (uint64_t seed = flags.from; seed < flags.from + flags.seeds; ++seed) {
     alarm(120);
-    const std::string problem = LimitSim(seed, flags.trace).Run();
+    const std::string problem = LimitSim(seed, flags.trace, /*resumes=*/flags.resumes).Run();
     if (!problem.empty()) std::printf("seed %lu: %s\n", seed, problem.c_str());
     wrong += !problem.empty();
   }
@@ -91,6 +94,12 @@ Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
     if (outcome.problem.empty() && !below) outcome.problem = SpaceSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = PackageSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = SecretSim(seed, trace).Run();
+    if (outcome.problem.empty() && !below) {
+      outcome.problem = LimitSim(seed, trace, /*resumes=*/false).Run();
+    }
+    if (outcome.problem.empty() && !below && seed % 2 == 0) {
+      outcome.problem = BreakerSim(seed).Run();
+    }
   } catch (const std::exception& error) {
     outcome.problem = error.what();
   }
@@ -180,6 +189,8 @@ int Main(int argc, char** argv) {
       flags.all_faults = true;
     } else if (flag == "--limits") {
       flags.limits = true;
+    } else if (flag == "--without-resumes") {
+      flags.resumes = false;
     } else if (flag == "--stores") {
       flags.stores = true;
     } else if (flag == "--seed" && !last) {
@@ -196,7 +207,7 @@ int Main(int argc, char** argv) {
     } else {
       std::fprintf(stderr,
                    "sim: '%s' is none of --seed N, --from N, --seeds N, --seconds N, --kept FILE, "
-                   "--trace, --all-faults, --stores, --limits\n",
+                   "--trace, --all-faults, --stores, --limits, --without-resumes\n",
                    flag.c_str());
       return 2;
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +51,10 @@ class OrderAudit {
       const bool follows = node.kind == Kind::kSequence && !whole.last.empty();
       if (follows) InOrder(whole.last, part.first);
       if (node.kind == Kind::kForEach && node.sequential) Items(part.first);
-      if (!IsThere(part.first)) continue;  // a list of nothing, or left out
+      if (!IsThere(part.first)) {  // a list of nothing, or left out: what is before it counts
+        for (const Named& one : part.first) instead_[one.path] = whole.last;
+        continue;
+      }
       if (node.kind == Kind::kSequence) whole.last.clear();
       if (!follows) whole.first.insert(whole.first.end(), part.first.begin(), part.first.end());
       whole.last.insert(whole.last.end(), part.last.begin(), part.last.end());
@@ -61,7 +65,12 @@ class OrderAudit {
   Part After(const FlowNode& node, Part part, const std::string& in,
              const std::vector<std::string>& scopes) {
     if (node.kind == FlowNode::Kind::kStep) part.last = part.first;
-    for (const std::string& name : node.after) InOrder({Find(name, in, scopes)}, part.first);
+    for (const std::string& name : node.after) {
+      const Named before = Find(name, in, scopes);
+      InOrder({before}, part.first);
+      const auto instead = instead_.find(before.path);
+      if (instead != instead_.end()) InOrder(instead->second, part.first);
+    }
     return part;
   }
 
@@ -151,6 +160,7 @@ class OrderAudit {
 
   const PlanGraph& graph_;
   const Expect expect_;
+  std::map<std::string, Steps> instead_;  // of steps of lists without items, by path
   const std::vector<std::string> subscribers_ = Subscribers();
 };
 

@@ -621,9 +621,12 @@ class PlanAudit {
   // The weights of what is done, from the rows of the steps.
   void Weights(const Instance& instance) {
     const Machine* known = machine(instance.id);
-    if (!known || instance.Stopped() || known->graph->planning) return;
+    if (!known || known->graph->planning) return;
     const PlanGraph& graph = *known->graph;
     const PlanState& plan = *instance.plan;
+    Expect(plan.done_weight < plan.weight + 1e-6,
+           instance.id + " has done more than there is to do");
+    if (instance.Stopped()) return;
     double done = 0, partial = 0, all = 0;
     const auto scanned = rows::ScanSteps(
         {world_.store(), world_.partition()}, {"ns", instance.id}, [&](const rows::StepRow& row) {
@@ -705,6 +708,11 @@ class PlanAudit {
   // A child that runs is waited for, or it has been told to end.
   void Orphans() {
     for (const auto& [id, child] : instances()) {
+      const auto of = instances().find(child.parent);
+      const bool forced = of != instances().end() && of->second.Stopped() &&
+                          of->second.cancel >= CancelMode::kForce && child.parent_step;
+      Expect(child.Stopped() || !forced || child.with_parent || child.cancel == CancelMode::kNone,
+             id + " goes on to its end, though its parent was stopped by force");
       if (child.Stopped() || !child.parent_step || child.Cancelling()) continue;
       if (child.with_parent) continue;  // a call has resumed it by itself
       const auto parent = instances().find(child.parent);
@@ -871,8 +879,8 @@ class PlanAudit {
     }
   }
 
-  // Whoever has hooks on its end has one instance for each of its ends. Of one that was resumed and
-  // moved to another version an earlier end may have had no hook.
+  // Whoever has hooks on its end, or on how it ends, has one instance for each time. Of one that
+  // was resumed and moved to another version an earlier end may have had no hook.
   void Hooks() {
     std::map<std::string, int> hooks;
     for (const auto& [id, instance] : instances()) {
@@ -881,16 +889,27 @@ class PlanAudit {
       if (spec && spec->client.starts_with("hook of ")) ++hooks[spec->client.substr(8)];
     }
     for (const auto& [name, count] : hooks) {
-      if (!name.ends_with(" on stopped")) continue;
       const std::string id = name.substr(0, name.find(' '));
+      const std::string word = name.substr(name.rfind(' ') + 1);
+      static const std::set<std::string> ended = {"stopped", "success", "warning", "failure",
+                                                  "cancelled"};
+      if (!ended.contains(word)) continue;
       std::set<uint32_t> versions;
       const auto ends = std::ranges::count_if(audit_.ToldOf(id), [&](const Event* event) {
-        if (event->kind == ChangeKind::kFinished) versions.insert(event->version);
-        return event->kind == ChangeKind::kFinished;
+        if (event->kind != ChangeKind::kFinished) return false;
+        versions.insert(event->version);
+        return word == "stopped" || word == WordFor(event->note);
       });
-      Expect(versions.size() > 1 ? count <= ends : count == ends, id + " stopped " + std::to_string(ends) + " times and has " +
-                                std::to_string(count) + " hooks on it");
+      Expect(versions.size() > 1 ? count <= ends : count == ends,
+             id + " came to be " + word + " " + std::to_string(ends) + " times and has " +
+                 std::to_string(count) + " hooks on it");
     }
+  }
+  // FINISHED begins with the result.
+  static std::string WordFor(const std::string& note) {
+    if (note.starts_with("SUCCESS")) return "success";
+    if (note.starts_with("WARNING")) return "warning";
+    return note.starts_with("CANCELLED") ? "cancelled" : "failure";
   }
 
   World& world_;

@@ -46,7 +46,12 @@ Sim::Sim(uint64_t seed, Store* below, bool trace)
       of_more_(seed * 9 + 5),
       more_(of_more_.Chance(25)),
       of_drills_(seed * 13 + 7),
-      drill_(DrawDrill(of_drills_, busy_)),
+      of_more_drills_(seed * 19 + 8),
+      drill_(DrawDrill()),
+      of_names_(seed * 29 + 13),
+      names_(of_names_.Chance(10)),
+      of_forces_(seed * 23 + 11),
+      forces_(of_forces_.Chance(8)),
       of_crowds_(seed * 17 + 4),
       crowds_(of_crowds_.Chance(30)),
       of_limits_(~seed * 3),
@@ -112,6 +117,10 @@ void Sim::DefineAll() {
     if (!source_.empty()) source_ += "\n---\n";
     source_ += MachineText("m" + std::to_string(i), "continue");
   }
+  if (machines_ && names_) {
+    source_ += "\n---\nid: " + LongName('x') + "\nnodes:\n  " + LongName('n') +
+               ": {start: true, transitions: {ok: end}}\n  end: {final: true}\n";
+  }
   singletons_ = limits_ || source_.find("singleton") != std::string::npos ||
                 source_.find("limit") != std::string::npos;
   if (trace_) std::printf("%s\n", source_.c_str());
@@ -166,6 +175,7 @@ void Sim::PrintFeed() {
 // The server -------------------------------------------------------------------------------------
 
 void Sim::Step() {
+  ++step_;
   InjectFault();
   if (world_.InFlight()) Hit(Fault::kSlowWrite);
   world_.Decide([this](Engine& asked) {
@@ -176,6 +186,7 @@ void Sim::Step() {
       OrderLimits(asked);
       DryRun(asked);
       ResumeStopped(engine);
+      ForceSome(engine);
       if (drill_ != DrillKind::kNone) Drill(engine);
       if (world_.jobs() > 0 && random_.Chance(30)) {
         Hit(Fault::kOffload);

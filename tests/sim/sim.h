@@ -92,6 +92,7 @@ class Sim {
   void RetryStart(Asked& engine);
   void PollOne(Asked& engine);
   void Receive(std::vector<Task> tasks);
+  void CheckLeftOut(const Task& task);
   void UseTask(Asked& engine);
   void Lie(Asked& engine, const Task& task);
   void ReportTask(Asked& engine, const Task& task, const std::string& transition);
@@ -108,6 +109,7 @@ class Sim {
   void ResumeStopped(Asked& engine);
   void Cancel(Asked& engine, const std::string& id);
   void Streams(Asked& engine);
+  void RedefineParts(Asked& engine);
   void Redefine(Asked& engine);
   void Watch();
   void CheckPortion(Watcher& watcher, const Changes::Portion& portion, uint64_t after);
@@ -146,15 +148,23 @@ class Sim {
   bool Finished(const std::string& id) const;
 
   // Drills (sim_drill.cc).
-  static DrillKind DrawDrill(Random& random, bool busy);
+  DrillKind DrawDrill();
   void Drill(Asked& engine);
   void SaySecondWord(Asked& engine);
+  void SendEvents(Asked& engine);
+  void ForceSome(Asked& engine);
 
   // Afterwards.
   void Verify();
   void CheckLateReports();
   void CheckTallies(const std::map<std::string, Instance>& instances);
-  void CheckOrders(const std::map<std::string, Instance>& instances);
+  void CheckPlans(const std::map<std::string, Instance>& instances);
+  void CheckWritten(const Instance& instance, const PlanGraph& graph);
+  void CheckNested(const Instance& instance, const PlanGraph& graph, const FlowNode& flow);
+  void CheckConditions(const Instance& instance, const PlanGraph& graph);
+  void CheckTakenBack();
+  void CheckEvents();
+  void CheckNobodyUnasked(const std::map<std::string, Instance>& instances);
   void CheckOrdered(const std::map<std::string, Instance>& instances);
   void CheckStarts();
   void CheckStartsOfReports();
@@ -186,7 +196,13 @@ class Sim {
   Random of_more_;     // what is drawn in lists, and the sizes of what is read
   bool more_ = false;  // queues, and patches of the phase to come
   Random of_drills_;
+  Random of_more_drills_;
+  bool skips_ = false;  // what fails in a drill is skipped, too
   DrillKind drill_ = DrillKind::kNone;
+  Random of_names_;
+  bool names_ = false;  // the longest, and one that is defined late
+  Random of_forces_;
+  bool forces_ = false;  // what is stopped by force reports, and is resumed by force
   Random of_crowds_;
   bool crowds_ = false;  // several groups are opened at once
   bool crash_soon_ = false;   // what was asked for is not done yet
@@ -224,10 +240,15 @@ class Sim {
   // At-most-once visits may be told once, and once more each time that someone allowed it.
   std::map<std::pair<std::string, uint64_t>, int> told_;
   std::map<std::string, int> frees_;
+  // By instance and visit: the event that tasks have held, and its data.
+  std::map<std::pair<std::string, uint64_t>, std::pair<std::string, std::string>> events_given_;
   std::vector<Task> hands_;
   std::vector<Task> undelivered_;
   std::vector<WaiterId> polls_;
   std::vector<SessionId> streams_;
+  int step_ = 0;
+  // By claim: the step in which its stream was told that nothing is in hand; 0: it was not yet.
+  std::map<std::string, std::shared_ptr<int>> drained_;
   std::vector<Watcher> watchers_;
   Timestamp latest_;  // that the clock has shown
   std::optional<Fault> armed_;  // shows when the store is used next

@@ -1,4 +1,5 @@
 // What clients and workers ask for in a run, drawn at random, and what they must be answered.
+#include "fsm/base/json.h"
 #include "tests/sim/definitions.h"
 #include "tests/sim/sim.h"
 
@@ -59,6 +60,7 @@ void Sim::Command(Asked& engine) {
 
 void Sim::StartOne(Asked& engine) {
   StartArgs args{.ns = "ns", .machine = AnyMachine(), .id = AnyId()};
+  if (machines_ && names_ && of_names_.Chance(15)) args.machine = LongName('x');
   // What retention has dropped would begin a second life under the same name.
   if (On(Fault::kRetention) && Finished(args.id)) args.id = "i" + std::to_string(random_.Next());
   args.spec.params = random_.Chance(45)   ? R"({"list":[1,2],"flag":true,"who":"w1"})"
@@ -118,9 +120,23 @@ void Sim::Receive(std::vector<Task> tasks) {
     Expect(claims_.insert(task.claim).second, "a claim was told twice: " + task.claim);
     Note("task " + task.instance + " " + task.node + " visit " + std::to_string(task.visit) +
          " claim " + task.claim);
+    CheckLeftOut(task);
+    if (!task.event.empty()) {
+      events_given_[{task.instance, task.visit}] = {task.event, task.event_data};
+    }
     hands_.push_back(std::move(task));
   }
   while (hands_.size() > 60) hands_.erase(hands_.begin() + static_cast<long>(random_.Below(30)));
+}
+
+// In a list the output of a step that `when` left out is null.
+void Sim::CheckLeftOut(const Task& task) {
+  const auto left = json::Member(task.node_params, "left");
+  const auto known = started_.find(task.instance);
+  if (!left || known == started_.end()) return;
+  const auto flag = json::Member(known->second.spec.params, "flag");
+  Expect(!flag || *flag == "true" || json::Same(*left, "[null,null]"),
+         task.instance + " left steps out, and their outputs are " + std::string(*left));
 }
 
 std::string Sim::AnyWorker() { return random_.Of<std::string>({"w", "w1", "w2"}); }
@@ -256,10 +272,13 @@ ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
     if (transition == "error") FailAs(&args);
   } else if (transition == "ok" && random_.Chance(90)) {
     args.output = random_.Chance(80) ? std::string(kOutput) : R"({"v":[2],"list":3})";
+    if (task.phase == "finalize") args.output = R"({"finalized":true})";
   } else if (transition == "error") {
     FailAs(&args);
   } else if (transition == "suspend") {
     if (random_.Chance(60)) args.wake_after = Duration(random_.Below(4'000'000));
+    if (args.wake_after) args.error = "wakes in " + std::to_string(args.wake_after->count());
+    if (drill_ == DrillKind::kConditions && of_drills_.Chance(50)) args.output = kOutput;
     if (Draw(Fault::kChildren, 50)) {
       children->resize(1 + random_.Below(3));
       for (rows::ChildStart& child : *children) {
@@ -268,6 +287,7 @@ ReportArgs Sim::ArgsFor(const Task& task, const std::string& transition,
         if (random_.Chance(50)) child.spec.labels["kind"] = random_.Chance(50) ? "a" : "b";
       }
       args.children = children->size();
+      args.error += " children";
       args.concurrency = static_cast<uint32_t>(random_.Below(3));
     }
   }
@@ -343,6 +363,11 @@ void Sim::CheckAnswer(const Task& task, const std::string& transition, Answer an
   const bool repeated = std::exchange(answer.repeated, false);
   const auto before = accepted_.find(task.claim);
   if (before == accepted_.end()) {
+    const auto of = drained_.find(task.claim);
+    const bool in_hand = of != drained_.end() && *of->second > 0 && *of->second < step_;
+    // What has timed out no longer counts, also when the clock goes back behind its deadline.
+    Expect(!in_hand || task.deadline < std::max(latest_, world_.now()),
+           "a stream was told that it is drained with " + task.claim + " in hand");
     accepted_[task.claim] = {task.instance, transition, answer};
     return;
   }

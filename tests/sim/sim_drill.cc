@@ -27,6 +27,7 @@ std::string AnyIf(Random& random, const std::string& one, const std::string& oth
 }
 
 std::string Flow(Random& random, DrillKind kind) {
+  if (kind >= DrillKind::kConditions) return MoreFlow(random, kind);
   if (kind == DrillKind::kSections) {
     return "[{step: s0, action: w}, {step: s3, action: w}, " + Section(random) +
            ", {step: s2, action: w, input: {v: \"${s1.a.output.v}\"}}]";
@@ -50,8 +51,16 @@ std::string Flow(Random& random, DrillKind kind) {
 
 std::string DrillPlan(Random& random, DrillKind kind, const std::string& id,
                       const std::string& strategy) {
-  return "plan: " + id + "\nupgrade_strategy: " + strategy + "\nflow: " + Flow(random, kind) +
-         "\n---\n";
+  std::string text = "plan: " + id + "\nupgrade_strategy: " + strategy + "\n";
+  if (kind == DrillKind::kConditions && random.Chance(35)) {
+    text += "wait_after_fail: " + random.Of<std::string>({"0s", "2s"}) + "\n";
+  }
+  if (kind >= DrillKind::kConditions && random.Chance(40)) {
+    text +=
+        "hooks: [{on: [failure], action: hooked}, {on: [cancelled], action: hooked}, {on: "
+        "[success, warning], action: hooked}]\n";
+  }
+  return text + "flow: " + Flow(random, kind) + "\n---\n";
 }
 
 std::string DrillDefinitions(Random& random, DrillKind kind) {
@@ -62,14 +71,20 @@ std::string DrillDefinitions(Random& random, DrillKind kind) {
   if (random.Chance(20)) text += "retry: 2\n";
   if (random.Chance(20)) text += "timeout_strategy: fixed\ntimeout: 3.0\n";
   text += "---\n";
+  if (kind >= DrillKind::kConditions) text += MoreActions(random);
   for (int i = 0; i < 3; ++i) text += DrillPlan(random, kind, "p" + std::to_string(i), "continue");
   return text.substr(0, text.size() - 4);
 }
 
-DrillKind Sim::DrawDrill(Random& random, bool busy) {
+DrillKind Sim::DrawDrill() {
   using enum DrillKind;
-  const DrillKind kind = random.Of<DrillKind>({kSections, kIfs, kPlanners});
-  return random.Chance(12) && !busy ? kind : kNone;
+  const DrillKind kind = of_drills_.Of<DrillKind>({kSections, kIfs, kPlanners});
+  if (of_drills_.Chance(12) && !busy_) return kind;
+  const DrillKind other =
+      of_more_drills_.Of<DrillKind>({kConditions, kConditions, kLists, kWaits, kSections});
+  if (!of_more_drills_.Chance(12) || busy_) return kNone;
+  skips_ = true;
+  return other;
 }
 
 void Sim::Drill(Asked& engine) {
@@ -77,9 +92,11 @@ void Sim::Drill(Asked& engine) {
   UseTask(engine);
   UseTask(engine);
   if (drill_ == DrillKind::kPlanners) return SaySecondWord(engine);
+  if (drill_ == DrillKind::kWaits) SendEvents(engine);
   if (failed_.empty() || !of_drills_.Chance(30)) return;
   const auto [id, step] = of_drills_.Of(failed_);
-  const std::string word = step == "s4" ? "skip" : "retry";
+  const bool skips = step == "s4" || (skips_ && of_drills_.Chance(40));
+  const std::string word = skips ? "skip" : "retry";
   if (engine.Report("ns", id, {.transition = word, .node = step, .client = "op"})) ++frees_[id];
 }
 
@@ -98,6 +115,33 @@ void Sim::SaySecondWord(Asked& engine) {
     ReportTask(engine, task, "planned");
   } else if (of_drills_.Chance(30) && engine.Resume("ns", task.instance, "", false)) {
     ++frees_[task.instance];
+  }
+}
+
+// What is stopped by force its workers report all the same: the report is kept for a resume, but
+// one by force wants nothing of it.
+void Sim::ForceSome(Asked& engine) {
+  if (!forces_ || hands_.empty() || !of_forces_.Chance(30)) return;
+  const Task task = of_forces_.Of(hands_);
+  if (of_forces_.Chance(70)) (void)engine.Cancel("ns", task.instance, CancelMode::kForce);
+  ++frees_[task.instance];
+  if (of_forces_.Chance(70)) ReportTask(engine, task, WordFor(task));
+  if (of_forces_.Chance(50)) return;
+  (void)engine.Resume("ns", task.instance, "", of_forces_.Chance(60));
+}
+
+// To steps that run, so that they wait in order.
+void Sim::SendEvents(Asked& engine) {
+  if (hands_.empty()) return;
+  const Task task = of_drills_.Of(hands_);
+  for (size_t n = of_drills_.Below(3); n > 0; --n) {
+    const std::string data = "{\"n\":" + std::to_string(of_drills_.Below(1'000)) + "}";
+    (void)engine.Report("ns", task.instance,
+                        {.transition = of_drills_.Of<std::string>({"go", "poke"}),
+                         .params = data,
+                         .node = task.node,
+                         .client = "op"});
+    ++frees_[task.instance];  // one that is suspended runs again in the same visit
   }
 }
 

@@ -167,7 +167,10 @@ void Sim::Verify() {
   CheckOrdered(audit.instances());
   CheckLateReports();
   CheckTallies(audit.instances());
-  CheckOrders(audit.instances());
+  CheckPlans(audit.instances());
+  CheckTakenBack();
+  CheckEvents();
+  CheckNobodyUnasked(audit.instances());
   CheckDryRuns(audit.instances());
   if (On(Fault::kPages)) CheckLists(audit.instances());
   if (On(Fault::kPages)) CheckHistories(audit.instances());
@@ -231,6 +234,10 @@ InstanceQuery Sim::AnyList(const std::map<std::string, Instance>& instances) {
     query.parent = which->second.parent.empty() ? which->first : which->second.parent;
   }
   if (!plans_ && of_more_.Chance(10)) query.node = "n";  // nobody's, but what names begin with
+  if (machines_ && names_ && of_names_.Chance(60)) {
+    query.machine = of_names_.Chance(70) ? LongName('x') : "";
+    query.node = of_names_.Chance(70) && !plans_ ? LongName('n') : "";
+  }
   if (groups_ && of_more_.Chance(30)) query.group = "g" + std::to_string(of_more_.Below(3));
   if (of_more_.Chance(40)) {
     query.order = of_more_.Of<ListOrder>({ListOrder::kChanged, ListOrder::kStarted});

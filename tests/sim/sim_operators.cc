@@ -105,9 +105,13 @@ void Sim::Streams(Asked& engine) {
     Filter filter{.ns = "ns"};
     filter.capabilities = AnyCapabilities();
     if (more_ && of_more_.Chance(30)) filter.queue = AnyQueue(of_more_);
-    auto stream = engine.OpenSession(filter, AnyWorker(), capacity, [this](SessionUpdate update) {
+    const auto drained = std::make_shared<int>(0);
+    const auto sink = [this, drained](SessionUpdate update) {
+      for (const Task& task : update.tasks) drained_[task.claim] = drained;
+      if (update.drained) *drained = step_;
       Receive(std::move(update.tasks));
-    });
+    };
+    auto stream = engine.OpenSession(filter, AnyWorker(), capacity, sink);
     REQUIRE(stream);
     streams_.push_back(*stream);
   } else if (!streams_.empty()) {
@@ -122,7 +126,19 @@ void Sim::Streams(Asked& engine) {
   }
 }
 
+// What others are made of, or what was used before anybody had defined it.
+void Sim::RedefineParts(Asked& engine) {
+  std::string text;
+  if (drill_ >= DrillKind::kConditions && of_more_drills_.Chance(60)) {
+    text = PairPlan(of_more_drills_);
+  } else if (names_ && plans_ && of_names_.Chance(30)) {
+    text = "action: hooked\n";
+  }
+  if (!text.empty()) Expect(engine.Define(ParseMachines(text)).has_value(), "refused: " + text);
+}
+
 void Sim::Redefine(Asked& engine) {
+  RedefineParts(engine);
   const auto [fault, strategy] = random_.Of<std::pair<Fault, std::string>>(
       {{Fault::kContinue, "continue"}, {Fault::kUpgrade, "upgrade"}, {Fault::kAbort, "abort"}});
   if (!On(fault)) return;

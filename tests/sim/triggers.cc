@@ -31,7 +31,9 @@ constexpr std::string_view kPoll =
     "start: {machine: made, id: \"p-${item.n}\", params: \"${item}\"}\n";
 constexpr auto kDedupe = std::chrono::hours(1);
 
-rows::DocumentName NameOf(const std::string& name) { return {"ns", DocumentKind::kTrigger, name}; }
+rows::DocumentName OfTrigger(const std::string& name) {
+  return {"ns", DocumentKind::kTrigger, name};
+}
 
 std::string KeyOf(const std::string& job) {
   const size_t dot = job.find('.');
@@ -229,7 +231,7 @@ void TriggerSim::Pause(const std::string& name, bool paused, bool skip) {
 void TriggerSim::Delete(const std::string& name) {
   Note("delete " + name);
   auto done =
-      world_.Do([&](Engine& engine) { return engine.documents().Delete(NameOf(name), "sim"); });
+      world_.Do([&](Engine& engine) { return engine.documents().Delete(OfTrigger(name), "sim"); });
   Expect(done.has_value(), "a deletion was refused");
   triggers_[name].stands = false;
 }
@@ -284,7 +286,8 @@ void TriggerSim::LookAt(const Event& event, Trigger* trigger) {
 std::vector<std::string> TriggerSim::LinesOf(const std::string& name) {
   const rows::Reader rows{memory_, world_.partition()};
   std::vector<std::string> lines;
-  auto scanned = rows::ScanOccurrences(rows, NameOf(name), UINT64_MAX, [&](const Occurrence& one) {
+  const rows::DocumentName of = OfTrigger(name);
+  auto scanned = rows::ScanOccurrences(rows, of, UINT64_MAX, [&](const Occurrence& one) {
     std::string line(Name(one.outcome));
     if (one.count == 0) line += " " + InstanceIn(one.item);
     if (one.count > 0) {
@@ -322,7 +325,7 @@ void TriggerSim::VerifyPolls() {
   const rows::Reader rows{memory_, world_.partition()};
   uint64_t next = 0;
   std::vector<std::string> items;
-  (void)rows::ScanOccurrences(rows, NameOf("p"), UINT64_MAX, [&](const Occurrence& one) {
+  (void)rows::ScanOccurrences(rows, OfTrigger("p"), UINT64_MAX, [&](const Occurrence& one) {
     items.push_back(one.item);
     return true;
   });

@@ -5,8 +5,7 @@
 
 namespace dfsmr::model {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
+using std::chrono::milliseconds, std::chrono::seconds;
 
 void Model::NoteAttempt(const std::string& machine, Attempt attempt) {
   auto& attempts = attempts_[machine];

@@ -1,5 +1,6 @@
 // Who is given which work, in which order, and that nobody waits for work that is there.
 #include <algorithm>
+#include <tuple>
 
 #include "fsm/base/json.h"
 #include "tests/sim/model/model.h"
@@ -103,14 +104,36 @@ void Model::HandOut(const Task& task, const Wish& wish, uint64_t stream) {
   CheckDeadline(task, life, stand);
   Expect(Matches(wish, life, stand), task.instance + " is handed out to another filter");
   CheckOrder(task, life, stand, wish);
-  Claimed claim;
-  claim.id = task.claim_id;
-  claim.deadline = task.deadline;
-  claim.stream = stream;
+  Claimed claim{.id = task.claim_id, .deadline = task.deadline, .stream = stream};
   claim.worker = wish.worker;
   NoteAttempt(life.machine, {claim.id, now_, stand.TimedOutBefore(), false});
   RulesOf(life).Claim(stand, claim);
   Match(life);
+}
+
+// Nodes take turns: no two tasks in a row are of one while another has work of their priority.
+void Model::CheckTurns(const Wish& wish, const std::vector<Task>& tasks) {
+  using Line = std::tuple<int64_t, std::string, uint32_t, std::string>;
+  const auto line = [&](const Life& life, const Stand& stand) {
+    return Line{PriorityOf(life, stand), life.machine, life.version, stand.node};
+  };
+  Line last;
+  for (const Task& task : tasks) {
+    const auto known = lives_.find(task.instance);
+    const bool followed = known != lives_.end() && !known->second.opaque;
+    const Stand* given = followed ? known->second.At(task.visit) : nullptr;
+    const Line before = std::exchange(last, given ? line(known->second, *given) : Line());
+    for (const auto& [id, other] : lives_) {
+      for (const auto& [visit, at] : other.stands) {
+        const bool same = given && last == before;
+        if (!same || !MayHandOut(other, at) || !Matches(wish, other, at)) continue;
+        const Line its = line(other, at);
+        Expect(its == last || std::get<0>(its) != std::get<0>(last) ||
+                   !NodeAt(other, at).settings->runs_on.agent.empty(),
+               task.instance + " is handed out, and it is the turn of " + id);
+      }
+    }
+  }
 }
 
 bool Model::HasWork(const Wish& wish, std::string* which) const {
@@ -155,6 +178,7 @@ void Model::Poll(const PollArgs& args, uint64_t waiter, bool waits,
     return;
   }
   for (const Task& task : tasks) HandOut(task, wish, 0);
+  if (args.filter.machine.empty() && !only_follows_ && problem_.empty()) CheckTurns(wish, tasks);
   const auto most = static_cast<size_t>(args.max_tasks);
   Expect(tasks.size() <= most, "a poll is given more than it asked for");
   const bool more = !stopping_ && tasks.size() < most && HasWork(wish, &which);

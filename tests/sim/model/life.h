@@ -116,12 +116,14 @@ struct Life {
 
   // Of a plan.
   bool paused = false;
+  std::pair<uint64_t, InstanceResult> ended;  // the turn in which it has stopped last, and how
   bool unheard = false;    // some of its records came before a crash and were not followed
   uint64_t paused_in = 0;  // the turn
   std::shared_ptr<const PlanGraph> graph;      // null: not looked at yet
   std::map<std::string, uint32_t> tries;       // by home, that failed
   std::set<uint64_t> polled;                   // visits that a poll has begun
   std::map<uint64_t, Timestamp> not_before;    // visits that are tries: handed out no earlier
+  std::set<std::string> ending;                // sections of which a step has failed for good
   std::map<std::string, std::string> patched;  // by home: the params of the patch
 
   bool adopt = false;  // its row says more than the model was told

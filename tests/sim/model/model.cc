@@ -211,8 +211,15 @@ void Model::Prerequisites(Life& life) {
   if (life.opaque) return;
   for (const Instance::Prerequisite& one : std::vector(life.after)) {
     const auto other = lives_.find(one.instance);
-    if (life.Stopped() || other == lives_.end() || !other->second.Stopped()) continue;
-    if (!one.any_result && other->second.result != InstanceResult::kSuccess) {
+    if (life.Stopped() || other == lives_.end()) continue;
+    // A plan may have been resumed in the turn in which it had stopped.
+    const auto& [turn, result] = other->second.ended;
+    const ChangeKind next = NextOf(life.id);
+    const bool now = next == ChangeKind::kStarted || next == ChangeKind::kFinished;
+    const bool stopped = other->second.Stopped();
+    if (!stopped && (turn != turn_ || !now)) continue;
+    const InstanceResult ended = stopped ? other->second.result : result;
+    if (!one.any_result && ended != InstanceResult::kSuccess) {
       RulesOf(life).Stop(InstanceResult::kError, "", 0);
       return Match(life);
     }
@@ -239,7 +246,6 @@ void Model::StartDue(Life& life) {
 void Model::Report(const std::string& id, const ReportArgs& args, const Result<Answer>& answer) {
   Life* life = Find(id, "Report", ReasonOf(answer));
   const auto plan = lives_.find(id);
-  if (answer && !answer->repeated) kept_starts_.erase({id, args.claim.visit});  // void by force
   if (answer && !answer->repeated && args.transition == "patch" && plan != lives_.end()) {
     Patched(plan->second, answer->prev_node, args.params);
   }
@@ -314,12 +320,12 @@ void Model::KeepStarts(const std::string& id, const ReportArgs& args,
   for (const Event& event : queues_[id]) {
     const bool kept = event.kind == ChangeKind::kLate && event.visit == args.claim.visit &&
                       event.transition == args.transition;
-    if (kept) kept_starts_.try_emplace({id, event.visit}, starts);
+    if (kept) kept_starts_.try_emplace({id, args.claim.id}, starts);
   }
 }
 
-void Model::StartKept(const std::string& id, uint64_t visit, const Answer& answer) {
-  const auto kept = kept_starts_.find({id, visit});
+void Model::StartKept(const std::string& id, const Answer& answer) {
+  const auto kept = kept_starts_.find({id, answer.claim});
   if (kept == kept_starts_.end()) return;
   const std::vector<StartArgs> starts = std::move(kept->second);
   kept_starts_.erase(kept);
@@ -365,6 +371,7 @@ void Model::Pause(const std::string& id, const Result<Ok>& answer) {
 
 void Model::Resume(const std::string& id, const std::string& node, bool force,
                    const Result<Ok>& answer) {
+  if (force && answer) std::erase_if(kept_starts_, [&](auto& of) { return of.first.first == id; });
   if (const auto known = lives_.find(id); answer && known != lives_.end()) {
     if (known->second.opaque) known->second.cancel_requested = false;
     resumed_ |= known->second.opaque;
@@ -394,7 +401,7 @@ void Model::Continue(Life& life, const std::string& node, bool force, const Resu
     const Reason reason = RulesOf(life).Report(ShownBy(life, report.claim), report, &given);
     Expect(reason == Reason::kNone, "a report that was kept for " + life.id + " is impossible");
     Match(life);
-    StartKept(life.id, report.claim.visit, given);
+    StartKept(life.id, given);
   }
 }
 

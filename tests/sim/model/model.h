@@ -167,7 +167,6 @@ class Model {
   // Plans.
   const PlanGraph* GraphOf(Life& life);
   bool LimitsCancel() const;
-  void CheckLists(const PlanGraph& graph);
   void FollowPlan(Life& life, const Event& event);
   bool Planned(const Life& life);
   void Tried(Life& life, const Event& event);
@@ -183,7 +182,7 @@ class Model {
   Life* Find(const std::string& id, const std::string& call, Reason reason);
   void MoveOn(Life& life);
   void Continue(Life& life, const std::string& node, bool force, const Result<Ok>& answer);
-  void StartKept(const std::string& id, uint64_t visit, const Answer& answer);
+  void StartKept(const std::string& id, const Answer& answer);
   Reason WhyNot(const StartArgs& start,
                 const std::map<std::string, const StartArgs*>& earlier) const;
   void StartAgain(Life& life, const StartArgs& args, const Result<Started>& answer);
@@ -200,6 +199,7 @@ class Model {
   bool MayHandOut(const Life& life, const Stand& stand) const;
   int64_t PriorityOf(const Life& life, const Stand& stand) const;
   void HandOut(const Task& task, const Wish& wish, uint64_t stream);
+  void CheckTurns(const Wish& wish, const std::vector<Task>& tasks);
   void CheckOrder(const Task& task, const Life& life, const Stand& stand, const Wish& wish);
   void CheckDeadline(const Task& task, const Life& life, const Stand& stand);
   bool HasWork(const Wish& wish, std::string* which) const;
@@ -249,7 +249,7 @@ class Model {
   std::map<std::string, Handed> handed_;  // by claim, all that workers were ever told of
   std::set<std::string> voided_;          // of them, those that no crash brings back
   std::set<std::string> clients_;         // instances that clients have started
-  std::map<std::pair<std::string, uint64_t>, std::vector<StartArgs>> kept_starts_;  // by visit
+  std::map<std::pair<std::string, ClaimId>, std::vector<StartArgs>> kept_starts_;  // by claim
   std::map<uint64_t, Waiter> waiters_;
   std::set<std::string> open_breakers_;  // machines whose breaker was open at times in this turn
   std::set<std::string> closed_now_;     // it closed in this turn

@@ -1,7 +1,6 @@
 // Plans: the model does not walk them (tests/sim/plan_audit.h does), but keeps what was promised of
 // them. A cancel ends in CANCELLED, what is paused gets no task, a step errs as often as its retry
-// says before it is held, a patch reaches each task to come, outputs come in the order of their
-// list, and a child's id is nobody else's.
+// says before it is held, a patch reaches each task to come, and a child's id is nobody else's.
 #include <algorithm>
 
 #include "fsm/base/json.h"
@@ -27,12 +26,6 @@ std::string StepOf(const std::string& node) {
   return step;
 }
 
-// The last number in a step's path: 12 of nodes.12 and of nodes.12.vm.
-uint64_t NumberIn(const std::string& path, size_t part) {
-  const size_t at = path.find_first_of("0123456789", part);
-  return at == std::string::npos ? 0 : std::strtoull(path.c_str() + at, nullptr, 10);
-}
-
 const StepAction* ActionOf(const PlanGraph& graph, const std::string& step) {
   for (const Step& one : graph.steps) {
     if (one.path == step) return &graph.actions[one.action];
@@ -44,28 +37,8 @@ const StepAction* ActionOf(const PlanGraph& graph, const std::string& step) {
 
 // The graph that the instance has in the store.
 const PlanGraph* Model::GraphOf(Life& life) {
-  if (!life.graph && graphs_) {
-    life.graph = graphs_(life.id);
-    if (life.graph) CheckLists(*life.graph);
-  }
+  if (!life.graph && graphs_) life.graph = graphs_(life.id);
   return life.graph.get();
-}
-
-// `${node.output}` of a for_each is the list in order.
-void Model::CheckLists(const PlanGraph& graph) {
-  for (const Group& group : graph.groups) {
-    std::string last;
-    for (const Group::Member& member : group.members) {
-      if (!group.list || member.group) continue;
-      const std::string& path = graph.steps[member.index].path;
-      const auto differs = std::ranges::mismatch(last, path).in2 - path.begin();
-      size_t part = static_cast<size_t>(differs);
-      while (part > 0 && std::isdigit(path[part - 1])) --part;
-      Expect(last.empty() || NumberIn(last, part) < NumberIn(path, part),
-             "the outputs of a for_each have " + path + " after " + last);
-      last = path;
-    }
-  }
 }
 
 // It is planned anew in this turn, so that the store's graph is not that of all of its records.
@@ -78,14 +51,14 @@ bool Model::Planned(const Life& life) {
 
 // Whether some definition asks that others give way to its instances.
 bool Model::LimitsCancel() const {
-  const auto cancels = [](const LimitAsks& asks) {
-    return std::ranges::find(asks, OnConflict::kCancel, &LimitAsk::on_conflict) != asks.end();
-  };
-  return std::ranges::any_of(machines_, [&](const auto& named) {
-    return std::ranges::any_of(named.second, [&](const Machine& machine) {
-      return cancels(machine.plan() ? machine.plan()->limits : machine.limits);
-    });
-  });
+  for (const auto& [id, versions] : machines_) {
+    for (const Machine& machine : versions) {
+      const LimitAsks& asks = machine.plan() ? machine.plan()->limits : machine.limits;
+      const auto ask = std::ranges::find(asks, OnConflict::kCancel, &LimitAsk::on_conflict);
+      if (ask != asks.end()) return true;
+    }
+  }
+  return false;
 }
 
 void Model::Tried(Life& life, const Event& event) {
@@ -100,10 +73,9 @@ void Model::Tried(Life& life, const Event& event) {
   if (event.transition != "error" || !reported || polled) return;
   const uint32_t tries = ++life.tries[home];
   const bool child = life.id.find('/') != std::string::npos;  // its parent may have cancelled it
-  const bool member = event.about && !event.about->group.empty();  // an order may have cancelled it
+  const bool member = event.about && !event.about->group.empty();  // or an order has
   const bool cancelled = life.cancel_requested || cancelled_now_.contains(life.id);
-  if (cancelled || life.unheard || Planned(life) || child || member) return;
-  if (LimitsCancel()) return;
+  if (cancelled || life.unheard || Planned(life) || child || member || LimitsCancel()) return;
   const PlanGraph* graph = GraphOf(life);
   const StepAction* action = graph ? ActionOf(*graph, StepOf(home)) : nullptr;
   if (!action) return;
@@ -111,6 +83,8 @@ void Model::Tried(Life& life, const Event& event) {
   const RetryPolicy& retry = action->retry;
   const bool again = MachineRules::Meant(retry, event.error_kind);
   const bool fatal = event.note.find("for good") != std::string::npos;
+  const auto within = [&](const std::string& section) { return home.starts_with(section + "."); };
+  const bool ends = std::ranges::any_of(life.ending, within);
   if (!held) {
     const size_t said = event.note.find("again in ");
     Duration wait = MachineRules::SpanOf(retry.delay, tries).first;
@@ -118,14 +92,14 @@ void Model::Tried(Life& life, const Event& event) {
     reached_ = std::max(reached_, event.time);
     life.not_before[event.visit] = After(event.time, wait);
   }
-  Expect(held == (tries >= retry.limit || !again || fatal),
+  Expect(held == (tries >= retry.limit || !again || fatal || ends),
          home + " of " + life.id + (held ? " is held" : " is tried again") + " after " +
              std::to_string(tries) + " tries of " + std::to_string(action->retry.limit));
 }
 
 void Model::FollowPlan(Life& life, const Event& event) {
   life.version = event.version;
-  if (event.answer) StartKept(life.id, event.left_visit, *event.answer);
+  if (event.answer) StartKept(life.id, *event.answer);
   switch (event.kind) {
     case ChangeKind::kScheduled:
     case ChangeKind::kStarted:
@@ -136,6 +110,11 @@ void Model::FollowPlan(Life& life, const Event& event) {
       life.tries.clear();
       life.patched.clear();
       life.polled.clear();
+      life.ending.clear();
+      break;
+    case ChangeKind::kSkipped:  // "section NAME ends: …"
+      if (event.transition != "end") break;
+      life.ending.insert(event.note.substr(8, event.note.find(" ends: ") - 8));
       break;
     case ChangeKind::kClaimed: {
       NoteAttempt(life.machine, {{}, event.time, true, true});
@@ -157,14 +136,17 @@ void Model::FollowPlan(Life& life, const Event& event) {
         life.cancel_requested = false;
       }
       if (event.note == "its parent goes on" || life.Stopped()) life.tries.clear();
-      if (life.Stopped()) life.result = InstanceResult::kPending;
-      if (life.Stopped()) life.state = InstanceState::kRunning;
+      if (!life.Stopped()) break;
+      life.not_before.clear();  // what was to be tried again begins anew
+      life.result = InstanceResult::kPending;
+      life.state = InstanceState::kRunning;
       break;
     case ChangeKind::kWoken:
       if (event.transition == "poll") life.polled.insert(event.visit);
       break;
     case ChangeKind::kTransitioned:
       if (event.transition == "planned") life.graph.reset();
+      life.ending.erase(event.node);  // it begins anew
       if (event.visit != 0 || event.left_visit != 0) Tried(life, event);
       CheckClash(life, event.note);
       break;
@@ -178,6 +160,7 @@ void Model::FollowPlan(Life& life, const Event& event) {
       Expect(!life.cancel_requested || life.result == InstanceResult::kCancelled,
              life.id + " was cancelled, and ends with " + std::string(Name(life.result)));
       life.cancel_requested = life.paused = false;
+      life.ended = {turn_, life.result};
       break;
     default:
       break;

@@ -45,23 +45,16 @@ Life Model::LifeOf(const Row& stored) const {
   life.resumable = row.resumable;
   life.left.clear();
   const auto fill = [&](const Token& token, Stand& stand) {
+    const std::string node(NodeName(MachineOf(life), token.node));
+    stand = {node, token.visit, token.state, token.attempt, token.params};
     if (token.late) stand.late = rules::ReportOf(row, token.visit, *token.late);
-    stand.node = NodeName(MachineOf(life), token.node);
-    stand.visit = token.visit;
-    stand.state = token.state;
-    stand.attempts = token.attempt;
     stand.tries = TriesOf(token);
     stand.ready_at = stand.ready_by = now_;
-    stand.params = token.params;
     stand.since = token.available_at;
     stand.earliest = stand.latest = token.available_at;
     for (const Claim& claim : token.claims) {
-      Claimed& one = stand.claims.emplace_back();
-      one.id = claim.id;
-      one.attempt = claim.attempt;
-      one.deadline = claim.deadline;
-      one.timed_out = claim.timed_out;
-      one.given_back = claim.given_back;
+      Claimed& one = stand.claims.emplace_back(
+          Claimed{claim.id, claim.attempt, claim.deadline, claim.timed_out, claim.given_back});
       one.untold = claim.given_back && claim.ended;
       one.retry = claim.retry;
       one.worker = claim.worker;

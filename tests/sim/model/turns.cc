@@ -260,8 +260,7 @@ void Model::EndTurn() {
   Work();
   for (auto& [id, queue] : queues_) {
     // Handed out to somebody who was not told, as its stream was closed meanwhile; or in a pass
-    // that cannot be told from what they were told. It was ready, and that is all that the model
-    // knows.
+    // that cannot be told from what they were told. It was ready, and that is all that is known.
     if (!queue.empty() && queue.front().kind == ChangeKind::kClaimed) {
       Life& life = lives_.at(id);
       const Stand* const at = life.At(queue.front().visit);

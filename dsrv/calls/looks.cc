@@ -91,6 +91,7 @@ bool Looks::Add(const std::shared_ptr<Viewer>& viewer, const v1::WatchRequest& r
       look->viewers.emplace(viewer.get(), Seen{viewer, static_cast<size_t>(i)});
       if (look->last) known.emplace_back(static_cast<size_t>(i), look->last);
     }
+    ++stirred_;
     if (!thread_.joinable() && !ended_) thread_ = std::thread([this] { Run(); });
   }
   changed_.NotifyAll();
@@ -150,9 +151,9 @@ void Looks::Run() {
         }
       }
       if (due.empty() && beaten.empty()) {
-        const size_t before = viewers_.size();
+        const uint64_t before = stirred_;
         changed_.WaitUntil(lock, next,
-                           [&]() REQUIRES(mutex_) { return ended_ || viewers_.size() != before; });
+                           [&]() REQUIRES(mutex_) { return ended_ || stirred_ != before; });
       }
     }
     for (const auto& viewer : beaten) viewer->Beat();
@@ -247,6 +248,7 @@ void Looks::AskFeed(const LookPtr& look) {
     if (found.empty() && !first) {  // nothing new
       const Lock lock(mutex_);
       look->under_way = false;
+      ++stirred_;
       changed_.NotifyAll();
       return;
     }
@@ -261,6 +263,7 @@ void Looks::Arrived(const LookPtr& look, const Error* error, std::shared_ptr<Val
   } else if (error) {
     const Lock lock(mutex_);
     look->under_way = false;  // the next look may go well
+    ++stirred_;
     return changed_.NotifyAll();
   }
   Publish(look, std::move(value));
@@ -288,6 +291,7 @@ void Looks::Publish(const LookPtr& look, std::shared_ptr<Value> value) {
   {
     const Lock lock(mutex_);
     look->under_way = false;
+    ++stirred_;
     const bool gone = value->message.has_gone();
     if (!look->last || bytes != look->bytes || look->topic.has_changes()) {
       look->last = value;
@@ -296,7 +300,8 @@ void Looks::Publish(const LookPtr& look, std::shared_ptr<Value> value) {
         if (auto viewer = seen.viewer.lock()) shown.emplace_back(std::move(viewer), seen.topic);
       }
     }
-    if (gone) looks_.erase(look->name);  // the topic ends
+    const auto kept = looks_.find(look->name);
+    if (gone && kept != looks_.end() && kept->second == look) looks_.erase(kept);  // it ends
     changed_.NotifyAll();
   }
   for (const auto& [viewer, topic] : shown) viewer->Show(topic, value);

@@ -86,6 +86,7 @@ class Looks {
   ConditionVariable changed_;
   std::map<std::string, LookPtr> looks_ GUARDED(mutex_);
   std::map<const Viewer*, std::weak_ptr<Viewer>> viewers_ GUARDED(mutex_);
+  uint64_t stirred_ GUARDED(mutex_) = 0;  // counts what changes when the next look is due
   bool ended_ GUARDED(mutex_) = false;
   std::thread thread_ GUARDED(mutex_);
 };

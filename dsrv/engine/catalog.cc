@@ -526,7 +526,7 @@ MachineView Catalog::View(const VersionState& version) const {
                 0,
                 0,
                 version.stopped,
-                version.machine->breaker.RetryShare(),
+                version.machine->breaker.RetryShare(turn_.now()),
                 Name(version.machine->breaker.state())};
   const std::vector<const VersionState*> counted_as = CountedAs(version);
   for (const VersionState* one : counted_as) {

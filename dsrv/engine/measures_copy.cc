@@ -101,7 +101,7 @@ class Measures::Copying {
     for (const auto& [queue, held] : state.held_back) row.held_back += held.waiting.size();
     if (folded) return;
     row.counts = state.measures.counts;
-    row.retry_ratio = state.breaker.RetryShare();
+    row.retry_ratio = state.breaker.RetryShare(now_);
     row.breaker = Name(state.breaker.state());
   }
 

@@ -73,8 +73,15 @@ Timestamp Breaker::NextRetry(Timestamp now) const {
   return std::max(now, last_retry_ + pause);
 }
 
-double Breaker::RetryShare() const {
-  return sum_.claims == 0 ? 0 : static_cast<double>(sum_.retries) / sum_.claims;
+double Breaker::RetryShare(Timestamp now) const {
+  Slot sum = sum_;
+  const int64_t aged = std::clamp<int64_t>(SecondOf(now) - second_, 0, kSlots);
+  for (int64_t second = second_ - kSlots + 1; second <= second_ - kSlots + aged; ++second) {
+    const Slot& old = slots_[static_cast<size_t>((second + kSlots) % kSlots)];
+    sum.claims -= old.claims;
+    sum.retries -= old.retries;
+  }
+  return sum.claims == 0 ? 0 : static_cast<double>(sum.retries) / sum.claims;
 }
 
 void Breaker::Pass(Timestamp now) {

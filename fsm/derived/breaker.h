@@ -49,8 +49,8 @@ class Breaker {
 
   State state() const { return state_; }
   double RetriesPerSecond() const { return rate_; }  // matters while it is not closed
-  // Retries / claims over the last minute; 0 without claims. As of the last call with a `now`.
-  double RetryShare() const;
+  // Retries / claims over the last minute; 0 without claims.
+  double RetryShare(Timestamp now) const;
 
  private:
   static constexpr int64_t kSlots = 60;

@@ -37,7 +37,7 @@ Breaker Opened() {
 TEST_CASE("it opens when half of twenty claims are retries") {
   const Breaker breaker = Opened();
   CHECK(breaker.state() == State::kOpen);
-  CHECK(breaker.RetryShare() == 0.5);
+  CHECK(breaker.RetryShare(kStart) == 0.5);
 }
 
 TEST_CASE("nineteen claims do not open it, whatever they are") {
@@ -58,7 +58,7 @@ TEST_CASE("only the last minute counts") {
   Breaker breaker;
   Claim(breaker, true, 19);
   CHECK(breaker.Claimed(true, kStart + seconds(60)) == Effect::kNone);
-  CHECK(breaker.RetryShare() == 1);
+  CHECK(breaker.RetryShare(kStart + seconds(60)) == 1);
   Breaker within;
   Claim(within, true, 19);
   CHECK(within.Claimed(true, kStart + seconds(59)) == Effect::kOpened);
@@ -91,7 +91,7 @@ TEST_CASE("a claim given back after a minute changes nothing") {
   CHECK(breaker.GivenBack(true, kStart, kStart + seconds(70)) == Effect::kNone);
   CHECK(breaker.GivenBack(true, kStart + seconds(80), kStart + seconds(70)) == Effect::kNone);
   CHECK(breaker.GivenBack(false, kStart + seconds(70), kStart + seconds(70)) == Effect::kNone);
-  CHECK(breaker.RetryShare() == 1);
+  CHECK(breaker.RetryShare(kStart + seconds(70)) == 1);
 }
 
 TEST_CASE("once open it hands out a retry a second") {
@@ -169,10 +169,20 @@ TEST_CASE("it closes when the retries are a minute old") {
   CHECK(breaker.Tick(kStart + seconds(60)) == Effect::kClosed);
 }
 
+TEST_CASE("the share of retries ages while nothing is claimed") {
+  Breaker breaker;
+  Claim(breaker, true, 1);
+  Claim(breaker, false, 3, kStart + seconds(30));
+  CHECK(breaker.RetryShare(kStart + seconds(59)) == 0.25);
+  CHECK(breaker.RetryShare(kStart + seconds(60)) == 0);
+  CHECK(breaker.RetryShare(kStart + hours(24)) == 0);
+  CHECK(breaker.RetryShare(kStart + seconds(59)) == 0.25);  // asking changes nothing
+}
+
 TEST_CASE("it closes after a minute without claims") {
   Breaker breaker = Opened();
   CHECK(breaker.Tick(breaker.NextTick()) == Effect::kClosed);
-  CHECK(breaker.RetryShare() == 0);
+  CHECK(breaker.RetryShare(kStart + seconds(60)) == 0);
   Breaker asleep = Opened();
   CHECK(asleep.Tick(kStart + hours(1'000)) == Effect::kClosed);
 }
@@ -208,7 +218,7 @@ TEST_CASE("a clock that is set back holds no retry for long") {
   CHECK(breaker.MayRetry(back));
   CHECK(breaker.Claimed(true, back) == Effect::kNone);
   CHECK(breaker.NextRetry(back) == back + seconds(1));
-  CHECK(breaker.RetryShare() == doctest::Approx(11.0 / 21));
+  CHECK(breaker.RetryShare(back) == doctest::Approx(11.0 / 21));
   breaker.RetrySucceeded(back + seconds(1));
   CHECK(breaker.state() == State::kHalfOpen);
   CHECK(breaker.Tick(back + seconds(59)) == Effect::kNone);
@@ -240,7 +250,7 @@ TEST_CASE("the sums are those of the claims of the last minute") {
     uint32_t retries = 0;
     for (const Made& claim : made) retries += claim.retry;
     const auto claims = static_cast<uint32_t>(made.size());
-    REQUIRE(breaker.RetryShare() == (claims == 0 ? 0 : double(retries) / claims));
+    REQUIRE(breaker.RetryShare(now) == (claims == 0 ? 0 : double(retries) / claims));
     if (before == State::kClosed && breaker.state() != State::kClosed) {
       REQUIRE(turn == Effect::kOpened);
       REQUIRE(claims >= 20);

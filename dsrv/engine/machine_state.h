@@ -40,6 +40,7 @@ struct SpaceCounts {
 struct NodeState : NodeCounts {
   uint64_t idle = 0;                 // of `ready`: of instances that do not run
   Timestamp held_since;              // since when something is held here; see Survey
+  Timestamp person_since;            // the same of what waits here for a person
   std::shared_ptr<NodePulse> pulse;  // null: nothing has happened yet
   NodePulse& Pulse() {
     if (!pulse) pulse = std::make_shared<NodePulse>();

@@ -52,8 +52,8 @@ void Tally::Add(const Tally& other) {
 }
 
 void Survey::BeginPass() {
-  agenda_.SetTime(turn_.real());
-  begun_ = std::min(begun_, turn_.real());
+  agenda_.SetTime(turn_.now());
+  begun_ = std::min(begun_, turn_.now());
 }
 
 namespace {
@@ -145,7 +145,7 @@ std::vector<TroubleView> Survey::Troubles(const std::string& ns, const std::stri
   std::vector<TroubleView> troubles;
   const auto sees = [&](const std::string& one) { return one == ns; };
   VisitMachines(catalog_, sees, machine, [&](const MachineState& state) {
-    FindTroubles(state, queues, turn_.now(), begun_, &troubles);
+    FindTroubles(state, {queues, residents_, workers_, turn_.now(), begun_}, &troubles);
   });
   return troubles;
 }
@@ -211,15 +211,29 @@ void Survey::NoteHeld(const Resident& resident, const Token& token) {
   resident.version->machine->held[name].Add(token.error, resident.instance.id, turn_.now());
 }
 
+// Notes since when something waits for a person at its node.
+void Survey::NoteWaiting(const Resident& resident, const Token& token) {
+  if (!resident.graph->Has(token.node)) return;
+  const Node& node = resident.machine().nodes[token.node];
+  if (node.kind != NodeKind::kManual && node.role != Role::kSuspended) return;
+  NodeState& state = resident.graph->StateOf(token.node);
+  if (state.waiting <= 1) state.person_since = turn_.now();
+}
+
+void Survey::NoteStops(const Change& change) {
+  const Instance& instance = change.instance();
+  for (const Tokens::Touched& one : change.touched()) {
+    const TokenState before = one.before ? one.before->state : TokenState::kNone;
+    const Token* now = instance.tokens.Find(one.visit);
+    if (!now || now->state == before) continue;
+    if (now->state == TokenState::kHeld) NoteHeld(change.resident, *now);
+    if (now->state == TokenState::kWaiting) NoteWaiting(change.resident, *now);
+  }
+}
+
 void Survey::Absorb(const Change& change) {
   const Instance& instance = change.instance();
-  if (!instance.dry_run) {
-    for (const Tokens::Touched& one : change.touched()) {
-      if (one.before && one.before->state == TokenState::kHeld) continue;
-      const Token* now = instance.tokens.Find(one.visit);
-      if (now && now->state == TokenState::kHeld) NoteHeld(change.resident, *now);
-    }
-  }
+  if (!instance.dry_run) NoteStops(change);
   const bool ran = Runs(change.before.state);
   const bool runs = Runs(instance.state);
   if ((ran && runs) || instance.dry_run) return;
@@ -302,7 +316,7 @@ std::vector<MachineTally> Survey::Machines(const Sees& sees, const std::string& 
         one.failed_hour += counts.failed;
       });
     }
-    one.retry_rate = state->breaker.RetryShare();
+    one.retry_rate = state->breaker.RetryShare(turn_.now());
     one.breaker = Name(state->breaker.state());
     all.push_back(std::move(one));
   }

@@ -159,7 +159,9 @@ class Survey : public Part {
 
   static std::optional<Duration> TimeoutOf(const MachineState& machine, const std::string& node,
                                            const Latency& latency);
+  void NoteStops(const Change& change);
   void NoteHeld(const Resident& resident, const Token& token);
+  void NoteWaiting(const Resident& resident, const Token& token);
   bool StillReady(const std::string& ns, const ReadyEntry& entry, size_t* reads) const;
 
   OpenTurn& turn_;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "dsrv/engine/residents.h"
+#include "dsrv/engine/workers.h"
+
 namespace dfsmr {
 namespace {
 
@@ -10,12 +13,38 @@ using Kind = TroubleView::Kind;
 
 constexpr size_t kErrorsShown = 5;
 constexpr Duration kLong = std::chrono::minutes(1);
+constexpr Duration kSilent = std::chrono::hours(1);
+constexpr std::string_view kSuspendedNode = "/suspended";
 constexpr int kTimesP95 = 10;
 constexpr uint64_t kClaims = 20;  // of a minute, so that a share of them says something
 constexpr double kRetries = 0.2;
 
 // The step without the nodes beside it, and the numbers that a for_each has given below it.
 std::string StepOf(const std::string& node) { return node.substr(0, node.find('/')); }
+
+// The machine with the nodes as they are counted; null: a flow that nobody has defined, or a plan
+// that does not compile any more.
+const Machine* ShownOf(const VersionState& version) {
+  if (version.plan) return version.shown.get();
+  return version.graph ? version.graph->machine.get() : nullptr;
+}
+
+// Whether only a person lets what waits at the node go on.
+bool WaitsForPerson(const VersionState& version, const std::string& name) {
+  if (name.ends_with(kSuspendedNode)) return true;
+  const Machine* nodes = ShownOf(version);
+  const NodeIndex node = nodes ? nodes->Find(name) : kNoNode;
+  return node != kNoNode && nodes->nodes[node].kind == NodeKind::kManual;
+}
+
+bool ClaimsAtMostOnce(const VersionState& version) {
+  const Machine* nodes = ShownOf(version);
+  return !nodes || std::ranges::any_of(version.nodes, [nodes](const auto& entry) {
+    if (entry.second.claimed == 0) return false;
+    const NodeIndex node = nodes->Find(entry.first);
+    return node == kNoNode || nodes->nodes[node].AtMostOnce();
+  });
+}
 
 std::string FilterOf(const MachineState& machine, const std::string& node, bool plan) {
   std::string filter = "machine:" + machine.id;
@@ -58,16 +87,16 @@ class Finder {
 
   void FindFailing() {
     uint64_t failed = 0;
-    std::vector<ErrorTally> errors = machine_.failures.Commonest(now_, SIZE_MAX);
     Timestamp first = now_;
-    for (const ErrorTally& error : errors) {
-      failed += error.count;
-      first = std::min(first, error.last);
-    }
+    if (!machine_.minutes) return;
+    machine_.minutes->ForEach(now_, [&](Timestamp minute, const MinuteCounts& counts) {
+      if (counts.failed == 0) return;
+      failed += counts.failed;
+      first = std::min(first, minute);
+    });
     if (failed == 0) return;
-    if (errors.size() > kErrorsShown) errors.resize(kErrorsShown);
     TroubleView& trouble = Add(Kind::kFailing, "", failed, first);
-    trouble.errors = std::move(errors);
+    trouble.errors = machine_.failures.Commonest(now_, kErrorsShown);
     trouble.filter = FilterOf(machine_, "", false) + " result:error ended:-1h..";
   }
 
@@ -102,10 +131,70 @@ class Finder {
         node.pulse->claims.ForEach(now_, [&](Timestamp, uint32_t count) { claims += count; });
       }
     }
-    if (claims < kClaims || breaker.RetryShare() <= kRetries) return;
-    const double retries = breaker.RetryShare() * static_cast<double>(claims);
+    if (claims < kClaims || breaker.RetryShare(now_) <= kRetries) return;
+    const double retries = breaker.RetryShare(now_) * static_cast<double>(claims);
     TroubleView& trouble = Add(Kind::kRetrying, "", static_cast<uint64_t>(retries), now_ - kLong);
     trouble.filter = FilterOf(machine_, "", false) + " is:retried";
+  }
+
+  // Work that is done at most once and is nobody's any more: only a report or a person ends it.
+  void FindUnreported(const Residents& residents, const Workers& workers) {
+    const bool any = std::ranges::any_of(
+        machine_.versions, [](const auto& one) { return ClaimsAtMostOnce(one.second); });
+    if (!any) return;
+    struct Silent {
+      uint64_t count = 0;
+      Timestamp since = kNever;
+      bool plan = false;
+    };
+    std::map<std::string, Silent> silent;
+    residents.ForEach([&](const Resident& resident) {
+      const Instance& instance = resident.instance;
+      if (resident.version->machine != &machine_ || instance.dry_run) return;
+      if (instance.tokens.Count(TokenState::kClaimed) == 0) return;
+      for (const Token& token : instance.tokens) {
+        if (token.state != TokenState::kClaimed) continue;
+        const Node& node = resident.machine().nodes[token.node];
+        if (!node.AtMostOnce()) continue;
+        const bool heard = std::ranges::any_of(token.claims, [&](const Claim& claim) {
+          const Timestamp seen = workers.Heard(instance.ns, claim.worker);
+          return claim.Live() && now_ - std::max(claim.claim_time, seen) <= kSilent;
+        });
+        if (heard || token.claims.empty()) continue;
+        Silent& one = silent[StepOf(StatsName(*resident.version, node.id))];
+        ++one.count;
+        one.since = std::min(one.since, token.claims.back().claim_time);
+        one.plan = static_cast<bool>(instance.plan);
+      }
+    });
+    for (const auto& [name, one] : silent) {
+      TroubleView& trouble = Add(Kind::kUnreported, name, one.count, one.since);
+      trouble.filter = FilterOf(machine_, name, one.plan) + " is:claimed";
+    }
+  }
+
+  void FindPerson(Timestamp begun) {
+    struct Waiting {
+      uint64_t count = 0;
+      Timestamp since = kNever;
+      bool plan = false;
+    };
+    std::map<std::string, Waiting> waiting;
+    for (const auto& [number, version] : machine_.versions) {
+      for (const auto& [name, node] : version.nodes) {
+        if (node.waiting == 0 || !WaitsForPerson(version, name)) continue;
+        Waiting& one = waiting[StepOf(name)];
+        one.count += node.waiting;
+        one.since = std::min(one.since, std::max(node.person_since, begun));
+        one.plan = version.plan != nullptr || number == 0;
+      }
+    }
+    for (const auto& [name, one] : waiting) {
+      if (now_ - one.since <= kSilent) continue;
+      TroubleView& trouble = Add(Kind::kPerson, name, one.count, one.since);
+      const char* const is = one.plan ? " is:suspended" : " is:waiting";
+      trouble.filter = FilterOf(machine_, name, one.plan) + is;
+    }
   }
 
   // A timeout that would be longer if it might.
@@ -150,15 +239,17 @@ class Finder {
 
 }  // namespace
 
-void FindTroubles(const MachineState& machine, const std::vector<QueueView>& queues, Timestamp now,
-                  Timestamp begun, std::vector<TroubleView>* out) {
-  Finder finder(machine, now, out);
+void FindTroubles(const MachineState& machine, const TroubleSources& sources,
+                  std::vector<TroubleView>* out) {
+  Finder finder(machine, sources.now, out);
   finder.FindHeld();
   finder.FindFailing();
-  for (const QueueView& queue : queues) {
-    if (queue.machine == machine.id) finder.FindWaiting(queue, begun);
+  for (const QueueView& queue : sources.queues) {
+    if (queue.machine == machine.id) finder.FindWaiting(queue, sources.begun);
   }
   finder.FindRetrying();
+  finder.FindUnreported(sources.residents, sources.workers);
+  finder.FindPerson(sources.begun);
   finder.FindAtMaximum();
 }
 

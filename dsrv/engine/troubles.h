@@ -1,4 +1,5 @@
-// What does not go on by itself, or goes badly: by node, found in the counters of machines.
+// What does not go on by itself, or goes badly: by node, found in the counters of machines, and of
+// work that is done at most once among the instances in memory, where all that is claimed is.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 namespace dfsmr {
 
 struct TroubleView {
-  // Same numbers as Trouble.Kind. Those about people and silent workers are not looked for.
+  // Same numbers as Trouble.Kind.
   enum class Kind : uint8_t {
     kNone,
     kHeld,
@@ -34,8 +35,14 @@ struct TroubleView {
   std::string filter;  // finds these instances
 };
 
-// `queues`: those of the machine. `begun`: when the server began to know who asks.
-void FindTroubles(const MachineState& machine, const std::vector<QueueView>& queues, Timestamp now,
-                  Timestamp begun, std::vector<TroubleView>* out);
+struct TroubleSources {
+  const std::vector<QueueView>& queues;  // those of the machine, at least
+  const Residents& residents;
+  const Workers& workers;
+  Timestamp now;
+  Timestamp begun;  // when the server began to know who asks
+};
+void FindTroubles(const MachineState& machine, const TroubleSources& sources,
+                  std::vector<TroubleView>* out);
 
 }  // namespace dfsmr

@@ -42,19 +42,19 @@ Workers::Worker& Workers::See(const std::string& ns, const std::string& worker) 
   if (last_ == workers_.end() || last_->first.second != worker || last_->first.first != ns) {
     last_ = workers_.try_emplace({ns, worker}).first;
   }
-  last_->second.seen = turn_.real();
+  last_->second.seen = turn_.now();
   return last_->second;
 }
 
 Workers::Hour& Workers::HourOf(const std::string& ns, const std::string& worker) {
-  return See(ns, worker).hour.At(turn_.real());
+  return See(ns, worker).hour.At(turn_.now());
 }
 
 void Workers::DropGone() {
-  if (turn_.real() < drop_due_) return;
-  drop_due_ = After(turn_.real(), kDropEvery);
+  if (turn_.now() < drop_due_) return;
+  drop_due_ = After(turn_.now(), kDropEvery);
   std::erase_if(workers_, [this](const auto& entry) {
-    return entry.second.streams == 0 && After(entry.second.seen, kLately) <= turn_.real();
+    return entry.second.streams == 0 && After(entry.second.seen, kLately) <= turn_.now();
   });
   last_ = workers_.end();
 }
@@ -83,7 +83,7 @@ void Workers::Closed(SessionId session) {
   if (stream == streams_.end()) return;
   const auto& [name, capacity] = stream->second;
   if (const auto at = workers_.find(name); at != workers_.end()) {
-    at->second.seen = turn_.real();
+    at->second.seen = turn_.now();
     --at->second.streams;
     at->second.capacity -= capacity;
   }
@@ -92,7 +92,7 @@ void Workers::Closed(SessionId session) {
 
 void Workers::NoteStale(const std::string& ns, const std::string& worker) {
   const auto known = workers_.find({ns, worker});
-  if (known != workers_.end()) ++known->second.hour.At(turn_.real()).stale;
+  if (known != workers_.end()) ++known->second.hour.At(turn_.now()).stale;
 }
 
 void Workers::Absorb(const Change& change) {
@@ -142,13 +142,13 @@ std::vector<WorkerView> Workers::List(const std::string& ns, const std::string& 
     view.asks_for = TextOf(filter);
     view.in_hand = in_hand[view.worker];
     view.capacity = worker.capacity;
-    worker.hour.ForEach(turn_.real(), [&view](Timestamp, const Hour& hour) {
+    worker.hour.ForEach(turn_.now(), [&view](Timestamp, const Hour& hour) {
       view.done += hour.done + hour.failed;
       view.failed += hour.failed;
       view.timed_out += hour.timed_out;
       view.stale += hour.stale;
     });
-    view.seen = worker.streams > 0 ? turn_.real() : worker.seen;
+    view.seen = worker.streams > 0 ? turn_.now() : worker.seen;
     all.push_back(std::move(view));
   }
   return all;
@@ -160,6 +160,12 @@ void Workers::Forget(const std::string& ns) {
     at = at->second.streams > 0 ? std::next(at) : workers_.erase(at);
   }
   last_ = workers_.end();
+}
+
+Timestamp Workers::Heard(const std::string& ns, const std::string& worker) const {
+  const auto known = workers_.find({ns, worker});
+  if (known == workers_.end()) return {};
+  return known->second.streams > 0 ? turn_.now() : known->second.seen;
 }
 
 uint64_t Workers::CountIn(const std::string& ns) {

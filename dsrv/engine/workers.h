@@ -45,6 +45,8 @@ class Workers : public Part {
   std::vector<WorkerView> List(const std::string& ns, const std::string& machine,
                                const std::string& queue);
   uint64_t CountIn(const std::string& ns);
+  // When it last asked for work or reported; Timestamp(): not in the last 15 minutes.
+  Timestamp Heard(const std::string& ns, const std::string& worker) const;
   // What was done in a namespace that goes. Streams that are open ask the next one of its name.
   void Forget(const std::string& ns);
 

@@ -1,10 +1,11 @@
 """What people look at: filters, orders, counts, steps, queues, the overview."""
 import json
+import time
 
 import pytest
 
 from stubs import v1, view
-from support import (JOB, PAIR, SOON, eventually, fresh_name, kind, now, only, refused,
+from support import (CALL, JOB, PAIR, SOON, eventually, fresh_name, kind, now, only, refused,
                      seconds, state)
 
 HELD = """\
@@ -330,6 +331,74 @@ def test_what_is_held_is_a_trouble_with_its_texts(space):
     assert (held.machine, held.node, held.count) == ("shop", "pack", 2)
     assert {error.text for error in held.errors} == {"box # of one", "box # of two"}
     assert len(space.found(held.filter)) == 2
+
+
+ONCE = """\
+id: once
+nodes:
+  work: {start: true, timeout: 0.0, transitions: {ok: done}}
+  done: {final: true}
+---
+id: sign
+nodes:
+  desk: {start: true, manual: true, transitions: {signed: done}}
+  done: {final: true}
+"""
+
+
+def troubles(space, *kinds):
+    return [t for t in space.overview().troubles if t.kind in kinds]
+
+
+def test_what_nobody_reports_or_decides_is_a_trouble_after_an_hour(new_server):
+    server = new_server(virtual_clock="2026-03-01T00:00:00Z").start()
+    space = server.space("default")
+    space.define(ONCE)
+    once, signed = space.start("once"), space.start("sign")
+    space.ready("once", worker="silent")
+    both = (view.Trouble.UNREPORTED, view.Trouble.PERSON)
+    server.advance(by=3_500)
+    assert not troubles(space, *both)
+    server.advance(by=3_600)
+    silent = only(troubles(space, view.Trouble.UNREPORTED))
+    assert (silent.machine, silent.node, silent.count) == ("once", "work", 1)
+    assert space.found(silent.filter) == [once]
+    person = only(troubles(space, view.Trouble.PERSON))
+    assert (person.machine, person.node, person.count) == ("sign", "desk", 1)
+    assert space.found(person.filter) == [signed]
+    # Whoever asks for work again is not silent.
+    space.start("once")
+    space.ready("once", worker="silent")
+    assert not troubles(space, view.Trouble.UNREPORTED)
+
+
+def test_failing_counts_all_failures_since_the_first(new_server):
+    server = new_server(virtual_clock="2026-03-01T00:30:00Z").start()
+    space = server.space("default")
+    space.define(JOB)
+    space.start_many("job", 130)
+    for i, task in enumerate(space.ready("job", max_tasks=130)):
+        name = chr(ord("a") + i % 26) * (1 + i // 26)  # texts that differ by more than digits
+        space.report(task, "error", error=f"the disk {name} is full")
+    server.advance(by=600)
+    failing = only(troubles(space, view.Trouble.FAILING))
+    assert failing.count == 130 and len(failing.errors) == 5
+    assert failing.since.ToSeconds() == 1_772_325_000  # 00:30
+
+
+@pytest.mark.timed
+def test_who_watches_after_another_sees_at_once_how_it_is(space):
+    space.define(JOB)
+    topics = [view.WatchRequest.Topic(key="all",
+                                      overview=view.GetOverviewRequest(namespace=space.name))]
+    took = []
+    for _ in range(7):
+        began = time.monotonic()
+        call = space.server.views.Watch(view.WatchRequest(topics=topics), timeout=CALL)
+        assert next(call).key == "all"
+        took.append(time.monotonic() - began)
+        call.cancel()
+    assert sorted(took)[len(took) // 2] < 0.5, took
 
 
 def test_an_overview_of_all_namespaces_adds_them_up(new_server):

@@ -64,6 +64,9 @@ class Caller {
   // Whether the caller's credential was made for these secrets.
   Result<Ok> MayResolve(const std::vector<std::string>& secrets) const;
   Result<Ok> MaySee(Engine& engine, const std::string& ns, const std::string& instance) const;
+  // The error for what this caller may not, by a rule of the method; the audit trail has it then.
+  // REQUIRES: the caller has been admitted by a credential.
+  Error Refused(std::string_view why) const { return Denied(info_->deed, info_->ns, why); }
 
   // Null when the server asks for no credentials.
   const Principal* principal() const { return info_ ? info_->who.get() : nullptr; }

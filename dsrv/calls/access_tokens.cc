@@ -121,10 +121,6 @@ bool Covers(AccessRole has, AccessRole wants) {
          (has == v1::AccessToken::OPERATOR && wants < has);
 }
 
-Error NotForSessions(std::string message) {
-  return {Code::kPermissionDenied, Reason::kNotAllowed, std::move(message)};
-}
-
 }  // namespace
 
 Result<NewCredential> ParseCreateToken(const v1::CreateTokenRequest& request, const Call& call) {
@@ -214,9 +210,11 @@ Result<NewCredential> ParseCreateSession(const v1::CreateSessionRequest& request
                                          const Call& call) {
   const Principal& who = *call.caller().principal();
   if (who.IsSession()) {
-    return NotForSessions("a session makes no sessions: sign in with the token that it came from");
+    return call.caller().Refused("a session makes no sessions: sign in with the token that it came from");
   }
-  if (who.row.code && request.code()) return NotForSessions("a code makes a session, and no code");
+  if (who.row.code && request.code()) {
+    return call.caller().Refused("a code makes a session, and no code");
+  }
   const Principal& parent = who.parent ? *who.parent : who;
   if (!v1::AccessToken::Role_IsValid(request.role())) {
     return Bad("there is no role " + std::to_string(request.role()));
@@ -224,9 +222,9 @@ Result<NewCredential> ParseCreateSession(const v1::CreateSessionRequest& request
   const AccessRole role =
       request.role() == v1::AccessToken::ROLE_UNSPECIFIED ? who.role() : request.role();
   if (!Covers(who.role(), role)) {
-    return NotForSessions("a session of the role " + std::string(NameOf(role)) +
-                          " may more than this token, which has the role " +
-                          std::string(NameOf(who.role())));
+    return call.caller().Refused("a session of the role " + std::string(NameOf(role)) +
+                                 " may more than this token, which has the role " +
+                                 std::string(NameOf(who.role())));
   }
   rows::CredentialRow row = parent.row;
   row.id = RandomHex(6);
@@ -273,7 +271,7 @@ void EndSession(const Backend& backend, const Origin& origin,
   if (!caller) return done(&caller.error());
   const Principal& who = *caller->principal();
   if (!who.IsSession()) {
-    const Error error = NotForSessions("the token is no session's: dcli token revoke ends it");
+    const Error error = caller->Refused("the token is no session's: dcli token revoke ends it");
     return done(&error);
   }
   caller->On(who.row.id, "session");

@@ -349,8 +349,9 @@ def test_a_session_may_what_its_token_may_and_ends_with_it(new_server, tmp_path)
     changed = [line for line in lines if line["method"].endswith("/Define")
                and line["event"] == "changed"]
     assert changed[0]["token"] == reply.json["id"] and changed[0]["parent"] == parent["id"]
-    assert any(line["method"].endswith("/CreateSession") and line["event"] == "changed"
-               for line in lines)
+    for event in ("changed", "refused"):
+        assert any(line["method"].endswith("/CreateSession") and line["event"] == event
+                   for line in lines), event
 
 
 def test_a_session_may_have_a_lower_role_and_no_higher_one(new_server, tmp_path):

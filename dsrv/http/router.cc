@@ -246,6 +246,12 @@ void Router::ServeHook(std::shared_ptr<Exchange> exchange, const std::string& re
     return exchange->Answer(
         ToResponse(BadRequest(400, "a percent sign is followed by two hexadecimal digits")));
   }
+  // What proves the caller is made of the body as it was sent.
+  const std::string coding = Lower(exchange->request.Header("content-encoding").value_or(""));
+  if (!coding.empty() && coding != "identity") {
+    return exchange->Answer(ToResponse(BadRequest(
+        400, "a webhook takes bodies without content-encoding, not " + Quoted(coding))));
+  }
   options_.hook(*exchange, *ns, *path, [exchange](Response response) {
     exchange->Post([exchange, response = std::move(response)] { exchange->Answer(response); });
   });

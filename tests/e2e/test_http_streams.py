@@ -266,6 +266,9 @@ start: {machine: job, id: "push-${item.body.id}"}
             "NO_SUCH_TRIGGER")
     refusal(there.ask("POST", f"/hooks/{there.namespace}/git/push", b"x" * ((1 << 20) + 1), JSON),
             413, "invalid_argument", "TOO_LARGE")
+    packed = {**JSON, "content-encoding": "gzip"}
+    refusal(there.ask("POST", f"/hooks/{there.namespace}/git/push", gzip.compress(b"{}"), packed),
+            400, "invalid_argument", "BAD_REQUEST")
     assert there.get(f"/hooks/{there.namespace}/git/push").headers["allow"] == "POST"
 
 

@@ -46,16 +46,21 @@ void PrintOccurrences(Context& context,
   table.Print(context.out, context.look);
 }
 
-Result<v1::ListOccurrencesResponse> ListOccurrences(Context& context, const OccurrencesOf& of,
-                                                    const std::vector<std::string>& outcomes,
-                                                    int limit) {
-  v1::ListOccurrencesRequest request;
-  SetName(context, of, &request);
-  for (const std::string& word : outcomes) {
+static Result<Outcomes> ReadOutcomes(const std::vector<std::string>& words) {
+  Outcomes outcomes;
+  for (const std::string& word : words) {
     const auto outcome = ParseEnum(v1::Occurrence::Outcome_descriptor(), word, "outcome");
     if (!outcome) return outcome.error();
-    request.add_outcomes(static_cast<v1::Occurrence::Outcome>(*outcome));
+    outcomes.push_back(static_cast<v1::Occurrence::Outcome>(*outcome));
   }
+  return outcomes;
+}
+
+Result<v1::ListOccurrencesResponse> ListOccurrences(Context& context, const OccurrencesOf& of,
+                                                    const Outcomes& outcomes, int limit) {
+  v1::ListOccurrencesRequest request;
+  SetName(context, of, &request);
+  for (const v1::Occurrence::Outcome outcome : outcomes) request.add_outcomes(outcome);
   v1::ListOccurrencesResponse all;
   do {
     request.set_page_size(limit == 0 ? 1'000 : std::min(1'000, limit - all.occurrences_size()));
@@ -70,7 +75,9 @@ Result<v1::ListOccurrencesResponse> ListOccurrences(Context& context, const Occu
 
 int PrintHistory(Context& context, const OccurrencesOf& of,
                  const std::vector<std::string>& outcomes, int limit) {
-  const auto list = ListOccurrences(context, of, outcomes, limit);
+  const auto wanted = ReadOutcomes(outcomes);
+  if (!wanted) return context.FailUsage(wanted.error());
+  const auto list = ListOccurrences(context, of, *wanted, limit);
   if (!list) return context.Fail(list.error());
   if (context.Print(*list)) return kSucceeded;
   PrintOccurrences(context, list->occurrences());

@@ -19,10 +19,10 @@ struct OccurrencesOf {
 
 void PrintOccurrences(Context& context,
                       const google::protobuf::RepeatedPtrField<v1::Occurrence>& occurrences);
+using Outcomes = std::vector<v1::Occurrence::Outcome>;
 // The newest `limit` of them; 0: all.
 Result<v1::ListOccurrencesResponse> ListOccurrences(Context& context, const OccurrencesOf& of,
-                                                    const std::vector<std::string>& outcomes,
-                                                    int limit);
+                                                    const Outcomes& outcomes, int limit);
 int PrintHistory(Context& context, const OccurrencesOf& of,
                  const std::vector<std::string>& outcomes, int limit);
 // Tries dead letters again, or drops them: those with these ids, or all.

@@ -13,11 +13,27 @@
 
 namespace dfsmr::cli {
 
+namespace {
+
+// Whether the word is several terms, `KEY:VALUE KEY:VALUE`, and no value with spaces.
+bool IsTerms(const std::string& word) {
+  for (size_t at = word.find(' '); at != word.npos; at = word.find(' ', at + 1)) {
+    const std::string_view behind = std::string_view(word).substr(at + 1);
+    const std::string_view next = behind.substr(0, behind.find(' '));
+    const size_t colon = next.find(':');
+    if (colon != next.npos && colon > 0 && colon + 1 < next.size()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string FilterOf(const std::vector<std::string>& terms) {
   std::string filter;
   for (const std::string& term : terms) {
     if (!filter.empty()) filter += ' ';
-    const bool quotes = term.find(' ') != std::string::npos && term.find('"') == std::string::npos;
+    const bool quotes = term.find(' ') != std::string::npos &&
+                        term.find('"') == std::string::npos && !IsTerms(term);
     const size_t colon = term.find(':');
     if (!quotes) {
       filter += term;

@@ -10,7 +10,7 @@
 namespace dfsmr::cli {
 
 // The words of a command line as one filter. A word that holds a space was quoted for the shell,
-// and its value is quoted again.
+// and its value is quoted again, unless the word is several terms.
 std::string FilterOf(const std::vector<std::string>& terms);
 
 struct CountOptions {

@@ -158,9 +158,10 @@ static Parsed Parse(std::string_view text, Reporter reporter, const FindZone& zo
   YamlTree tree = ReadYaml(text, &reporter);
   for (const YamlDocument& document : tree.documents) {
     if (!document.root || reporter.Full()) continue;
-    if (!ReadInto(document, zones, &reporter, &parsed)) {
-      parsed.unsound.push_back(IdIn(*document.root));
-    }
+    if (ReadInto(document, zones, &reporter, &parsed)) continue;
+    // No definition depends on a schedule, trigger or limit.
+    if (document.root->IsMap() && DocumentKindOf(*document.root)) continue;
+    parsed.unsound.push_back(IdIn(*document.root));
   }
   CheckIdsDiffer(tree, &reporter);
   parsed.tree = std::make_shared<const YamlTree>(std::move(tree));

@@ -30,6 +30,12 @@ LimitSource OfDocument(const std::string& text) {
   return *std::get<std::shared_ptr<const LimitSource>>(parsed.documents.front().body);
 }
 
+TEST_CASE("what is wrong with a limit makes no definition doubtful") {
+  const Parsed parsed = Read("limit: l\nmx: 3\n---\nid: m\n" + std::string(kNodes));
+  CHECK(HasErrors(parsed.diagnostics));
+  CHECK(parsed.unsound.empty());
+}
+
 TEST_CASE("a limit is a key, a map, or a list of them") {
   CHECK(OfMachine("k") == LimitAsks{{.key = "k"}});
   CHECK(OfMachine("\"env/${params.env}\"")[0].key == "env/${params.env}");

@@ -344,6 +344,7 @@ Result<Occurrence> Schedules::Launch(One& one, Occurrence occurrence,
     if (auto changed = occurrences_.Change(one.document(), occurrence); !changed) {
       return changed.error();
     }
+    occurrence.decide_time = turn_.now();
   } else {
     auto added = occurrences_.Add(one.document(), std::move(occurrence));
     if (!added) return added;

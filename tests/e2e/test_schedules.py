@@ -230,11 +230,13 @@ def test_an_occurrence_that_is_tried_again_tells_of_its_instance(schedules, stan
     schedules.define("schedule: s\nevery: 1h\noverlap: allow\n"
                      "start: {machine: job, id: fixed, params: {n: \"${schedule.unix}\"}}\n")
     standing.advance(by=2 * HOUR)
+    standing.advance(by=60)
     failed = schedules.occurrences()[0]
     assert failed.outcome == schedule.Occurrence.FAILED and not failed.state
     schedules.define("schedule: s\nevery: 1h\noverlap: allow\nstart: {machine: job}\n")
     [tried] = schedules.call("RetryOccurrences", schedule="s", ids=[failed.id]).results
     [listed] = [one for one in schedules.occurrences() if one.id == failed.id]
+    assert tried.occurrence.decide_time == listed.decide_time
     for one in (tried.occurrence, listed):
         assert one.instance and one.state == v1.Instance.RUNNING, one
         assert one.result == v1.Instance.PENDING and not one.error

@@ -2,6 +2,7 @@
 #include "dsrv/engine/measures.h"
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/counted_nodes.h"
 #include "dsrv/engine/turn.h"
 
 namespace dfsmr {
@@ -9,12 +10,6 @@ namespace {
 
 bool HasTokens(const NodeState& node) {
   return node.ready > 0 || node.claimed > 0 || node.waiting > 0 || node.held > 0;
-}
-
-// The machine with the nodes of a version; null: a flow that nobody has defined.
-const Machine* NodesOf(const VersionState& version) {
-  if (version.plan) return version.shown.get();
-  return version.graph ? version.graph->machine.get() : nullptr;
 }
 
 std::string QueueOf(const VersionState& version, const std::string& node) {

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/counted_nodes.h"
 #include "dsrv/engine/histogram.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/troubles.h"
@@ -29,12 +30,6 @@ void AddNode(const NodeState& node, Tally* tally) {
 
 void SetOlder(std::optional<Duration> age, std::optional<Duration>* oldest) {
   if (age && (!*oldest || **oldest < *age)) *oldest = age;
-}
-
-// The machine with the nodes as they are counted; null: a flow that nobody has defined.
-const Machine* NodesOf(const VersionState& version) {
-  if (version.plan) return version.shown.get();
-  return version.graph ? version.graph->machine.get() : nullptr;
 }
 
 }  // namespace

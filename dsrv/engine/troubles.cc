@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "dsrv/engine/counted_nodes.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/workers.h"
 
@@ -22,23 +23,16 @@ constexpr double kRetries = 0.2;
 // The step without the nodes beside it, and the numbers that a for_each has given below it.
 std::string StepOf(const std::string& node) { return node.substr(0, node.find('/')); }
 
-// The machine with the nodes as they are counted; null: a flow that nobody has defined, or a plan
-// that does not compile any more.
-const Machine* ShownOf(const VersionState& version) {
-  if (version.plan) return version.shown.get();
-  return version.graph ? version.graph->machine.get() : nullptr;
-}
-
 // Whether only a person lets what waits at the node go on.
 bool WaitsForPerson(const VersionState& version, const std::string& name) {
   if (name.ends_with(kSuspendedNode)) return true;
-  const Machine* nodes = ShownOf(version);
+  const Machine* nodes = NodesOf(version);
   const NodeIndex node = nodes ? nodes->Find(name) : kNoNode;
   return node != kNoNode && nodes->nodes[node].kind == NodeKind::kManual;
 }
 
 bool ClaimsAtMostOnce(const VersionState& version) {
-  const Machine* nodes = ShownOf(version);
+  const Machine* nodes = NodesOf(version);
   return !nodes || std::ranges::any_of(version.nodes, [nodes](const auto& entry) {
     if (entry.second.claimed == 0) return false;
     const NodeIndex node = nodes->Find(entry.first);
@@ -54,22 +48,24 @@ std::string FilterOf(const MachineState& machine, const std::string& node, bool 
   return filter + " node:" + top + "," + top + ".*";
 }
 
+// What stands at a step and does not go on.
+struct Standing {
+  uint64_t count = 0;
+  Timestamp since = kNever;
+  bool plan = false;
+};
+
 class Finder {
  public:
   Finder(const MachineState& machine, Timestamp now, std::vector<TroubleView>* out)
       : machine_(machine), now_(now), out_(out) {}
 
   void FindHeld() {
-    struct Held {
-      uint64_t count = 0;
-      Timestamp since = kNever;
-      bool plan = false;
-    };
-    std::map<std::string, Held> held;
+    std::map<std::string, Standing> held;
     for (const auto& [number, version] : machine_.versions) {
       for (const auto& [name, node] : version.nodes) {
         if (node.held == 0) continue;
-        Held& one = held[StepOf(name)];
+        Standing& one = held[StepOf(name)];
         one.count += node.held;
         one.since = std::min(one.since, node.held_since);
         one.plan = version.plan != nullptr || number == 0;
@@ -142,12 +138,7 @@ class Finder {
     const bool any = std::ranges::any_of(
         machine_.versions, [](const auto& one) { return ClaimsAtMostOnce(one.second); });
     if (!any) return;
-    struct Silent {
-      uint64_t count = 0;
-      Timestamp since = kNever;
-      bool plan = false;
-    };
-    std::map<std::string, Silent> silent;
+    std::map<std::string, Standing> silent;
     residents.ForEach([&](const Resident& resident) {
       const Instance& instance = resident.instance;
       if (resident.version->machine != &machine_ || instance.dry_run) return;
@@ -161,7 +152,7 @@ class Finder {
           return claim.Live() && now_ - std::max(claim.claim_time, seen) <= kSilent;
         });
         if (heard || token.claims.empty()) continue;
-        Silent& one = silent[StepOf(StatsName(*resident.version, node.id))];
+        Standing& one = silent[StepOf(StatsName(*resident.version, node.id))];
         ++one.count;
         one.since = std::min(one.since, token.claims.back().claim_time);
         one.plan = static_cast<bool>(instance.plan);
@@ -174,16 +165,11 @@ class Finder {
   }
 
   void FindPerson(Timestamp begun) {
-    struct Waiting {
-      uint64_t count = 0;
-      Timestamp since = kNever;
-      bool plan = false;
-    };
-    std::map<std::string, Waiting> waiting;
+    std::map<std::string, Standing> waiting;
     for (const auto& [number, version] : machine_.versions) {
       for (const auto& [name, node] : version.nodes) {
         if (node.waiting == 0 || !WaitsForPerson(version, name)) continue;
-        Waiting& one = waiting[StepOf(name)];
+        Standing& one = waiting[StepOf(name)];
         one.count += node.waiting;
         one.since = std::min(one.since, std::max(node.person_since, begun));
         one.plan = version.plan != nullptr || number == 0;
@@ -201,9 +187,7 @@ class Finder {
   void FindAtMaximum() {
     if (machine_.versions.empty()) return;
     const VersionState& version = machine_.versions.rbegin()->second;
-    const Machine* nodes = version.plan    ? version.shown.get()
-                           : version.graph ? version.graph->machine.get()
-                                           : nullptr;
+    const Machine* nodes = NodesOf(version);
     if (!nodes) return;
     for (const Node& node : nodes->nodes) {
       if (node.kind != NodeKind::kWork) continue;

@@ -176,6 +176,19 @@ bool LimitGuests::LetIn(const LimitTable::Waiter& next) {
   return true;
 }
 
+void LimitGuests::SetAside(const std::string& ns, const std::string& instance) {
+  const std::string key = ResidentKey(ns, instance);
+  std::vector<Stake> waiting;
+  for (auto at = guests_.lower_bound({key, 0}); at != guests_.end() && at->first.first == key;
+       ++at) {
+    if (at->second.stake.kind == StakeKind::kWaits) waiting.push_back(at->second.stake);
+  }
+  for (Stake& stake : waiting) {
+    /*mutant message-limit-victim-let-in*/ stake.kind = StakeKind::kPaused; /*end*/
+    Move(std::move(stake));
+  }
+}
+
 void LimitGuests::Answer(const Stake& stake, const LimitAnswer& answer, bool for_ever) {
   rows::Message::Verdict verdict{.ns = stake.ns,
                                  .instance = stake.instance,

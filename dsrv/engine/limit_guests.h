@@ -38,6 +38,9 @@ class LimitGuests {
   std::vector<LimitVictim> Take(Stake stake);
   // It is the turn of one of them. False: it is none of them.
   bool LetIn(const LimitTable::Waiter& next);
+  // One is told to give way. Until it has, it takes no turn: let in, it would count as the newest
+  // that holds the key, and others would give way in its stead.
+  void SetAside(const std::string& ns, const std::string& instance);
 
  private:
   struct Guest {

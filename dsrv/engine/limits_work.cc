@@ -70,6 +70,7 @@ bool Limits::GiveWay() {
   victims_.pop_front();
   if (!options_.Has(victim.ns, victim.id)) {
     const PartitionId there = PartitionOf(victim.ns, victim.id, options_.partitions);
+    guests_.SetAside(victim.ns, victim.id);
     /*mutant message-limit-victim-not-told*/ messages_.Send(
         there, {rows::Message::Yield{victim.ns, victim.id, victim.mode, victim.why}}); /*end*/
     return true;

@@ -24,8 +24,15 @@ struct Apart : Parted {
   // Starts one that lives elsewhere; home has heard of it, and has not been heard.
   World& Ask(const std::string& id) {
     REQUIRE(Of(id).TryStart({.machine = "m", .id = id}));
-    for (const Letter& letter : Offered(PlaceOf(id), 0)) Confirm(letter, Deliver(letter));
+    DeliverAll(PlaceOf(id), 0);
     return Of(id);
+  }
+  void AskLater(const std::string& id) {
+    for (PartitionId at = 0; at < 3; ++at) this->at(at).Advance(std::chrono::seconds(1));
+    Ask(id);
+  }
+  void DeliverAll(PartitionId from, PartitionId to) {
+    for (const Letter& letter : Offered(from, to)) Confirm(letter, Deliver(letter));
   }
   void End(const std::string& id) {
     REQUIRE(Of(id).Move(id, "ok"));
@@ -131,6 +138,31 @@ TEST_CASE("each word of on_conflict does what it says to one of another partitio
     CHECK(apart->State(apart->two) == "STOPPED CANCELLED");
     CHECK(apart->State(apart->home) == "RUNNING");
   }
+}
+
+TEST_CASE("one that is told to give way takes no turn until it has heard so") {
+  Apart apart("{key: k, max: 2, on_conflict: replace}");
+  const std::string first = apart.Named("first", 1);
+  const std::string second = apart.Named("second", 1);
+  const std::string told = apart.Named("told", 2);
+  const Ids newer{apart.Named("a", 2), apart.Named("b", 2), apart.Named("c", 2)};
+  apart.Begin(first);
+  apart.Begin(second);
+  apart.AskLater(told);
+  for (const std::string& id : newer) {
+    if (id == newer.back()) {
+      // Both places become free while the word to `told` is on its way.
+      apart.DeliverAll(0, 1);
+      apart.DeliverAll(1, 0);
+    }
+    apart.AskLater(id);
+  }
+  SUBCASE("as all goes on") {}
+  SUBCASE("after a crash of home") { apart.at(0).Crash(); }
+  apart.Carry();
+  CHECK(apart.State(told) == "STOPPED CANCELLED");
+  CHECK(apart.Running(newer) == Ids{newer[1], newer[2]});
+  CHECK(HoldersOf(apart.at(0), "k").size() == 2);
 }
 
 TEST_CASE("turns of all partitions go by priority, then by the order of starts") {

@@ -250,8 +250,11 @@ class Definer {
  public:
   Definer(Context& context, const std::vector<Source>& sources, bool dry_run)
       : context_(context), only_(sources.size() == 1), dry_run_(dry_run), all_(sources.size()) {
-    for (const Source& source : sources) {
-      const std::vector<Diagnostic> wrong = Unsendable(source);
+    const std::vector<std::vector<Diagnostic>> twice = DefinedTwice(sources);
+    for (size_t i = 0; i < sources.size(); ++i) {
+      const Source& source = sources[i];
+      std::vector<Diagnostic> wrong = Unsendable(source);
+      if (wrong.empty()) wrong = twice[i];
       if (wrong.empty()) open_.push_back(&source);
       if (!wrong.empty()) ++unsendable_.files;
       for (const Diagnostic& diagnostic : wrong) unsendable_.lines += LineOf(diagnostic);

@@ -7,13 +7,16 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <map>
 #include <sstream>
+#include <tuple>
 
 #include "dcli/text/text.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
 #include "fsm/plan/library.h"
 #include "fsm/when/check.h"
+#include "fsm/yaml/kind.h"
 #include "fsm/yaml/places.h"
 #include "fsm/yaml/tree.h"
 #include "storage/zones/zones.h"
@@ -33,13 +36,13 @@ Result<Source> ReadFile(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   if (file.bad()) return Unreadable(path, std::strerror(errno));
-  return Source{InvalidUtf8(path) ? Escaped(path) : path, text.str()};
+  return Source{.name = InvalidUtf8(path) ? Escaped(path) : path, .text = text.str()};
 }
 
 Source ReadStandardInput() {
   std::ostringstream text;
   text << std::cin.rdbuf();
-  return {"stdin", text.str()};
+  return {.name = "stdin", .text = text.str()};
 }
 
 // Whether the file's first document is a map with this key.
@@ -111,9 +114,11 @@ Result<FoundFiles> YamlFilesUnder(const std::string& folder) {
 Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths,
                                         std::vector<std::string>* left_out) {
   std::vector<Source> sources;
-  for (const std::string& path : paths) {
+  for (size_t argument = 0; argument < paths.size(); ++argument) {
+    const std::string& path = paths[argument];
     if (path == "-") {
       sources.push_back(ReadStandardInput());
+      sources.back().argument = argument;
       continue;
     }
     std::vector<std::string> files = {path};
@@ -128,6 +133,7 @@ Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths,
       auto source = ReadFile(file);
       if (!source) return source.error();
       sources.push_back(*std::move(source));
+      sources.back().argument = argument;
     }
   }
   return sources;
@@ -137,6 +143,41 @@ std::vector<Diagnostic> Unsendable(const Source& source) {
   const bool small = source.text.size() <= limits::kSource;
   if (small && !InvalidUtf8(source.text)) return {};
   return ParseDefinitions(source.text, source.name).diagnostics;
+}
+
+std::vector<std::vector<Diagnostic>> DefinedTwice(const std::vector<Source>& sources) {
+  if (sources.size() < 2) return std::vector<std::vector<Diagnostic>>(sources.size());
+  struct Place {
+    size_t source;
+    DefinedId id;
+  };
+  std::vector<YamlTree> trees;  // to which the ids point
+  std::map<std::tuple<size_t, std::string_view, std::string_view>, std::vector<Place>> places;
+  trees.reserve(sources.size());
+  for (size_t i = 0; i < sources.size(); ++i) {
+    Reporter ignored("");
+    trees.push_back(ReadYaml(sources[i].text, &ignored, OnEmpty::kAccept));
+    for (const DefinedId& id : DefinedIdsOf(trees.back())) {
+      auto& all = places[{sources[i].argument, id.names, id.id}];
+      if (all.empty() || all.back().source != i) all.push_back({i, id});
+    }
+  }
+  std::vector<Reporter> reporters;
+  for (const Source& source : sources) reporters.emplace_back(source.name);
+  for (const auto& [name, all] : places) {
+    for (size_t i = 0; i < all.size() && all.size() > 1; ++i) {
+      const Place& other = all[i == 0 ? 1 : 0];
+      const DefinedId& id = all[i].id;
+      reporters[all[i].source].Error(
+          id.at, std::string(id.key),
+          std::string(id.kind) + " " + Quoted(id.id) + " is defined in " +
+              sources[other.source].name + ":" + std::to_string(other.id.at.line) +
+              ", too; keep one, or rename the other");
+    }
+  }
+  std::vector<std::vector<Diagnostic>> found;
+  for (Reporter& reporter : reporters) found.push_back(std::move(reporter).Take());
+  return found;
 }
 
 namespace {
@@ -197,7 +238,9 @@ std::vector<Compiled> CompileSources(const std::vector<Source>& sources, Timesta
     for (const std::string& id : one.unsound) definitions.AddUnsound(id);
   }
   definitions.Index();
+  std::vector<std::vector<Diagnostic>> twice = DefinedTwice(sources);
   for (size_t i = 0; i < parsed.size(); ++i) {
+    std::ranges::move(twice[i], std::back_inserter(parsed[i].diagnostics));
     Reporter reporter(sources[i].name);
     std::vector<std::shared_ptr<const Machine>> compiled;
     std::vector<PlanProblem> found;

@@ -15,6 +15,7 @@ namespace dfsmr::cli {
 struct Source {
   std::string name;  // for diagnostics
   std::string text;
+  size_t argument = 0;  // the place of the path that was given; those of a folder share it
 };
 
 // Files as they are, folders with every *.yaml and *.yml under them in the order of their names,
@@ -26,6 +27,10 @@ Result<std::vector<Source>> ReadSources(const std::vector<std::string>& paths,
 
 // Why a source cannot even be sent: it is not UTF-8, or too large. Empty for all others.
 std::vector<Diagnostic> Unsendable(const Source& source);
+
+// For each source, its ids that another file of the same folder defines, too: a folder is one source
+// to those who wrote it, of which only one file can be the next version.
+std::vector<std::vector<Diagnostic>> DefinedTwice(const std::vector<Source>& sources);
 
 // The definitions of a file, with everything that is wrong with it; `compiled` holds the nodes of
 // its plans and actions, null for machines.

@@ -8,40 +8,13 @@
 #include "fsm/base/names.h"
 #include "fsm/yaml/action.h"
 #include "fsm/yaml/document.h"
+#include "fsm/yaml/kind.h"
 #include "fsm/yaml/machine.h"
 #include "fsm/yaml/plan.h"
 #include "fsm/yaml/tree.h"
 
 namespace dfsmr {
 namespace {
-
-struct Kind {
-  std::string_view name;
-  std::string_view id;  // the key that holds its id
-  std::span<const std::string_view> keys;
-};
-
-// The key that holds the id says what a document defines; if it is missing, the other keys do.
-Kind KindOf(const YamlNode& root) {
-  const Kind machine = {"machine", "id", MachineKeys()};
-  const Kind plan = {"plan", "plan", PlanKeys()};
-  const Kind action = {"action", "action", ActionKeys()};
-  if (root.Find("action")) return action;  // it may have 'plan: worker'
-  if (root.Find("plan")) return plan;
-  if (root.Find("nodes")) return machine;
-  if (root.Find("flow")) return plan;
-  if (root.Find("id")) return machine;
-  auto known = [&root](const Kind& kind) {
-    return std::ranges::count_if(root.entries, [&kind](const YamlEntry& entry) {
-      return std::ranges::find(kind.keys, entry.key) != kind.keys.end();
-    });
-  };
-  Kind most = machine;
-  for (const Kind& kind : {plan, action}) {
-    if (known(kind) > known(most)) most = kind;
-  }
-  return most;
-}
 
 template <typename Source>
 Machine MachineOf(Source source) {
@@ -102,31 +75,18 @@ bool ReadInto(const YamlDocument& document, const FindZone& zones, Reporter* rep
   return true;
 }
 
-// Reports documents with the same id: only one of them can be the next version. Machines, plans and
-// actions share their ids; schedules, triggers and limits have their own.
+// Reports documents with the same id: only one of them can be the next version.
 void CheckIdsDiffer(const YamlTree& tree, Reporter* reporter) {
-  struct First {
-    std::string_view kind;
-    Position at;
-  };
-  std::map<std::pair<std::string_view, std::string_view>, First> ids;  // by kind of name, and name
-  for (const YamlDocument& document : tree.documents) {
-    if (!document.root || !document.root->IsMap()) continue;
-    Kind kind = KindOf(*document.root);
-    const auto apart = DocumentKindOf(*document.root);
-    if (apart) kind = {Name(*apart), Name(*apart), {}};
-    const YamlEntry* id = document.root->Find(kind.id);
-    if (!id || !id->value->IsScalar()) continue;
-    const std::string_view shared = apart ? kind.name : "";
-    auto [first, fresh] =
-        ids.try_emplace({shared, id->value->text}, First{kind.name, id->value->at});
+  std::map<std::pair<std::string_view, std::string_view>, DefinedId> first;  // by names, and id
+  for (const DefinedId& one : DefinedIdsOf(tree)) {
+    const auto [found, fresh] = first.try_emplace({one.names, one.id}, one);
     if (fresh) continue;
-    const std::string line = std::to_string(first->second.at.line);
-    const bool same = first->second.kind == kind.name;
-    reporter->Error(id->value->at, std::string(kind.id),
-                    std::string(kind.name) + " " + Quoted(id->value->text) +
+    const std::string line = std::to_string(found->second.at.line);
+    const bool same = found->second.kind == one.kind;
+    reporter->Error(one.at, std::string(one.key),
+                    std::string(one.kind) + " " + Quoted(one.id) +
                         (same ? " is defined twice here, first in line " + line
-                              : " has the id of the " + std::string(first->second.kind) +
+                              : " has the id of the " + std::string(found->second.kind) +
                                     " in line " + line) +
                         "; keep one, or rename the other");
   }

@@ -235,6 +235,22 @@ def test_define_shows_the_errors_of_a_file_by_line(dcli, space, tmp_path):
     assert not space.machines().machines
 
 
+def test_a_folder_defines_each_id_once(dcli, offline, space, tmp_path):
+    (tmp_path / "a.yaml").write_text(JOB)
+    (tmp_path / "b.yaml").write_text(PAIR)
+    (tmp_path / "copy.yaml").write_text("# As it was.\n" + JOB)
+    twice = ("./a.yaml:1:5: id: machine 'job' is defined in ./copy.yaml:2, too; keep one, or "
+             "rename the other",
+             "./copy.yaml:2:5: id: machine 'job' is defined in ./a.yaml:1, too; keep one, or "
+             "rename the other")
+    check_failure(dcli("define", ".", cwd=tmp_path), 1, "2 files of 3 refused", *twice)
+    check_failure(dcli("define", "--dry-run", ".", cwd=tmp_path), 1, "2 files of 3", *twice)
+    check_failure(offline("check", ".", cwd=tmp_path), 1, "2 files of 3 have errors", *twice)
+    assert {m.id for m in space.machines().machines} == {"pair"}
+    # Files that are named are sources of their own.
+    dcli.ok("define", "a.yaml", "copy.yaml", cwd=tmp_path)
+
+
 def test_define_of_a_file_that_cannot_be_read_is_bad_usage(dcli, tmp_path):
     check_failure(dcli("define", "missing.yaml", cwd=tmp_path), 2, "missing.yaml")
 

@@ -199,9 +199,9 @@ void AddStore(CLI::App& app, StoreFlags& store) {
                  "takes it. Servers that are given the same one share it");
   app.add_option("--store-schema", store.schema, "the schema in it")->capture_default_str();
   app.add_option("--partitions", store.partitions,
-                 "of how many the store is made when it is; for now there is one")
-      ->check(CLI::Range(1, 1'024))
-      ->capture_default_str();
+                 "of how many the store is made when it is (default: " + std::to_string(kMadeOf) +
+                     ")")
+      ->check(CLI::Range(1, 1'024));
   app.add_option("--advertise", store.advertise,
                  "where the other servers of the store reach this one, HOST:PORT (default: as "
                  "--addr, with this host's name where that names none)");

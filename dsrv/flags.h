@@ -9,6 +9,7 @@
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
 #include "storage/rocks/rocks_store.h"
+#include "storage/roster.h"
 #include "storage/rows/space.h"
 
 namespace dfsmr {
@@ -34,7 +35,7 @@ struct HttpFlags {
 struct StoreFlags {
   std::string url;  // libpq's; empty: the store is in the directory `data`
   std::string schema = "dfsmr";
-  uint16_t partitions = 1;
+  uint16_t partitions = kAsMade;
   std::string advertise;  // where the other servers reach this one; empty: by addr
   size_t writers = 2;     // connections
   size_t readers = 4;

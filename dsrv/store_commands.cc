@@ -46,7 +46,6 @@ std::optional<int> Parse(CLI::App& app, int argc, char** argv) {
 
 int RunMigrate(int argc, char** argv) {
   Migration migration;
-  int partitions = 1;
   CLI::App app{
       "Copies a store that nobody serves into an empty one, and compares them. The source is "
       "marked: "
@@ -58,9 +57,9 @@ int RunMigrate(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--to-schema", migration.to.schema, "the schema of its tables")
       ->capture_default_str();
-  app.add_option("--partitions", partitions, "into how many parts; 1 is all there is so far")
-      ->check(CLI::Range(1, 1))
-      ->capture_default_str();
+  app.add_option("--partitions", migration.partitions,
+                 "into how many parts: so far, as many as there are")
+      ->check(CLI::Range(1, 1'024));
   if (const auto over = Parse(app, argc - 1, argv + 1)) return *over;
   const auto interrupt = [](int) { interrupted = true; };
   std::signal(SIGINT, interrupt);

@@ -9,11 +9,12 @@ namespace dfsmr {
 Result<ClusterRow> MemoryRoster::Open(uint16_t partitions) {
   const Lock lock(mutex_);
   if (!cluster_) {
+    if (partitions == kAsMade) partitions = kMadeOf;
     cluster_ = ClusterRow{
         .format = 1, .partitions = partitions, .life = 1, .secret = std::string(32, 's')};
     for (uint16_t id = 0; id < partitions; ++id) parts_.push_back({.id = id});
   }
-  if (cluster_->partitions == partitions) return *cluster_;
+  if (partitions == kAsMade || cluster_->partitions == partitions) return *cluster_;
   return Error{Code::kFailedPrecondition, Reason::kNone,
                "the store has " + std::to_string(cluster_->partitions) + " partitions, not " +
                    std::to_string(partitions) + ": their number is for good"};

@@ -48,6 +48,9 @@ struct ServerRow {
   friend bool operator==(const ServerRow&, const ServerRow&) = default;
 };
 
+inline constexpr uint16_t kAsMade = 0;  // as many partitions as the store was made of
+inline constexpr uint16_t kMadeOf = 1;  // of how many it is made where nothing else is asked for
+
 struct PartRow {
   PartitionId id = 0;
   Holding held;
@@ -94,8 +97,8 @@ class Roster {
 
   virtual ~Roster() = default;
 
-  // Makes the rows when there are none, for so many partitions; of several at once, one does.
-  // kFailedPrecondition: there are rows, of another number of partitions (the message names both),
+  // Makes the rows when there are none, for so many partitions (kAsMade: kMadeOf); of several at
+  // once, one does. kFailedPrecondition: there are rows, of another number of partitions (the message names both),
   // or of a format that this version does not know.
   virtual Result<ClusterRow> Open(uint16_t partitions) = 0;
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "storage/moved.h"
 
@@ -44,6 +45,12 @@ struct Tally {
   }
 };
 
+// Keys begin with their partition.
+PartitionId PartitionIn(std::string_view key) {
+  if (key.size() < 2) return 0;
+  return static_cast<PartitionId>(static_cast<uint8_t>(key[0]) << 8 | static_cast<uint8_t>(key[1]));
+}
+
 Error Refused(const std::string& why) { return {Code::kFailedPrecondition, Reason::kNone, why}; }
 
 std::string Count(uint64_t count, const std::string& what) {
@@ -68,16 +75,18 @@ class Copying {
 
  private:
   Result<std::string> LastKey();
+  Result<Ok> Acquire();
   Result<Ok> Send();
   Result<Ok> Settle();
   void Tell(const char* doing, const Tally& tally, Clock::time_point begin);
   Result<Tally> Read(const Store& store, const char* doing);
 
   const Migration& migration_;
-  Epoch source_epoch_ = 0;
   UnservedStore& from_;
   UnservedStore& to_;
-  Epoch epoch_ = 0;  // of the target
+  std::vector<Epoch> source_epochs_;  // by partition
+  std::vector<Epoch> epochs_;         // of the target
+  PartitionId partition_ = 0;         // of the batch
   Batch batch_;
   std::future<Result<Ok>> sent_;
   Clock::time_point told_ = Clock::now();
@@ -114,12 +123,18 @@ Result<Ok> Copying::Begin() {
   }
   if (auto marked = to_.SetMark(mine); !marked) return marked;
   if (auto marked = from_.SetMark(to_.Name()); !marked) return marked;
-  auto source = from_.AcquireAbove(0);
-  if (!source) return source.error();
-  source_epoch_ = *source;
-  auto target = to_.AcquireAbove(*source);
-  if (!target) return target.error();
-  epoch_ = *target;
+  return Acquire();
+}
+
+Result<Ok> Copying::Acquire() {
+  for (PartitionId id = 0; id < from_.Partitions(); ++id) {
+    auto source = from_.AcquireAbove(id, 0);
+    if (!source) return source.error();
+    source_epochs_.push_back(*source);
+    auto target = to_.AcquireAbove(id, *source);
+    if (!target) return target.error();
+    epochs_.push_back(*target);
+  }
   return Ok{};
 }
 
@@ -138,8 +153,9 @@ void Copying::Tell(const char* doing, const Tally& tally, Clock::time_point begi
 // One batch is on its way while the next one is read.
 Result<Ok> Copying::Send() {
   if (auto before = Settle(); !before) return before;
-  sent_ = std::async(std::launch::async, [this, batch = std::exchange(batch_, Batch())] {
-    return to_.store().Write(kWhole, epoch_, batch);
+  sent_ = std::async(std::launch::async, [this, id = partition_,
+                                          batch = std::exchange(batch_, Batch())] {
+    return to_.store().Write(id, epochs_[id], batch);
   });
   return Ok{};
 }
@@ -156,10 +172,16 @@ Result<Ok> Copying::CopyRows() {
   std::optional<Error> failed;
   const auto read =
       from_.store().ScanOnce(begin, "", [&](std::string_view key, std::string_view value) {
+        const PartitionId partition = PartitionIn(key);
+        if (partition != partition_ && !batch_.empty()) {
+          if (auto sent = Send(); !sent) failed = sent.error();
+        }
+        partition_ = partition;
         tally.Add(key, value);
         batch_.Put(std::string(key), std::string(value));
-        if (batch_.operations().size() < kBatchRows && batch_.bytes() < kBatchBytes) return true;
-        if (auto sent = Send(); !sent) failed = sent.error();
+        const bool full = batch_.operations().size() >= kBatchRows || batch_.bytes() >= kBatchBytes;
+        if (!full && !failed) return true;
+        if (auto sent = failed ? Result<Ok>(*failed) : Send(); !sent) failed = sent.error();
         if (!failed && Interrupted()) failed = Interruption();
         Tell("copied", tally, started);
         return !failed;
@@ -206,12 +228,15 @@ Result<Tally> Copying::Compare() {
 
 // A server that had looked at the source just before it was marked may have taken it after that.
 Result<Ok> Copying::End() {
-  const auto alone = from_.store().Write(kWhole, source_epoch_, Batch());
-  if (!alone && alone.error().code == Code::kAborted) {
-    return Refused(from_.Name() + " was served while it was copied: empty " + to_.Name() +
-                   " and copy again");
+  for (PartitionId id = 0; id < from_.Partitions(); ++id) {
+    const auto alone = from_.store().Write(id, source_epochs_[id], Batch());
+    if (!alone && alone.error().code == Code::kAborted) {
+      return Refused(from_.Name() + " was served while it was copied: empty " + to_.Name() +
+                     " and copy again");
+    }
+    if (!alone) return alone;
   }
-  return alone ? to_.SetMark("") : alone;
+  return to_.SetMark("");
 }
 
 // Has both stores wait for their databases no more once a signal has come.
@@ -246,8 +271,14 @@ Result<Tally> Copy(Copying& copying) {
 Result<std::string> Migrate(const Migration& migration) {
   auto from = OpenUnserved(migration.from, false);
   if (!from) return from.error();
-  auto to = OpenUnserved(migration.to, true);
+  const uint16_t has = (*from)->Partitions();
+  const uint16_t wanted = migration.partitions == kAsMade ? has : migration.partitions;
+  auto to = OpenUnserved(migration.to, true, wanted);
   if (!to) return to.error();
+  if (wanted != has) {
+    return Refused((*from)->Name() + " has " + Count(has, "partitions") + ", not " +
+                   std::to_string(wanted) + ": a store moves into as many as it has");
+  }
   Copying copying(migration, **from, **to);
   const Release release(migration.interrupted, **from, **to);
   const auto tally = Copy(copying);

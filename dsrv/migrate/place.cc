@@ -1,5 +1,6 @@
 #include "dsrv/migrate/place.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <random>
 
@@ -19,7 +20,10 @@ class InFolder final : public UnservedStore {
 
   std::string Name() const override { return name_; }
   Store& store() override { return *store_; }
-  Result<Epoch> AcquireAbove(Epoch above) override { return store_->AcquireAbove(kWhole, above); }
+  uint16_t Partitions() const override { return 1; }
+  Result<Epoch> AcquireAbove(PartitionId partition, Epoch above) override {
+    return store_->AcquireAbove(partition, above);
+  }
   Result<std::string> Mark() override { return store_->Mark(); }
   Result<Ok> SetMark(const std::string& mark) override { return store_->SetMark(mark); }
 
@@ -38,9 +42,12 @@ class InPostgres final : public UnservedStore {
     return database_->shown() + (schema == "dfsmr" ? "" : " (schema " + schema + ")");
   }
   Store& store() override { return store_; }
-  Result<Epoch> AcquireAbove(Epoch above) override { return store_.AcquireAbove(kWhole, above); }
+  uint16_t Partitions() const override { return database_->cluster().partitions; }
+  Result<Epoch> AcquireAbove(PartitionId partition, Epoch above) override {
+    return store_.AcquireAbove(partition, above);
+  }
   Result<std::string> Mark() override {
-    auto cluster = roster_.Open(1);
+    auto cluster = roster_.Open(kAsMade);
     return cluster ? Result<std::string>(cluster->moved) : cluster.error();
   }
   Result<Ok> SetMark(const std::string& mark) override { return roster_.SetMoved(mark); }
@@ -68,9 +75,11 @@ class InPostgres final : public UnservedStore {
   PgRoster roster_;
 };
 
-Result<std::unique_ptr<InPostgres>> OpenPostgres(const StorePlace& place, bool create) {
+Result<std::unique_ptr<InPostgres>> OpenPostgres(const StorePlace& place, bool create,
+                                                 uint16_t partitions = kAsMade) {
   auto database = PgDatabase::Open({.uri = place.where,
                                     .schema = place.schema,
+                                    .partitions = partitions,
                                     .allow_loss = true,  // it is for who serves it to say
                                     .create = create,
                                     .moved_too = true});
@@ -95,13 +104,18 @@ uint64_t Random() {
 
 }  // namespace
 
-Result<std::unique_ptr<UnservedStore>> OpenUnserved(const StorePlace& place, bool create) {
+Result<std::unique_ptr<UnservedStore>> OpenUnserved(const StorePlace& place, bool create,
+                                                    uint16_t partitions) {
   if (IsPgAddress(place.where)) {
-    auto opened = OpenPostgres(place, create);
+    auto opened = OpenPostgres(place, create, partitions);
     if (!opened) return opened.error();
     return std::unique_ptr<UnservedStore>(*std::move(opened));
   }
   if (place.where.find("://") != place.where.npos) return NotInPostgres(place.where);
+  if (partitions > 1) {
+    return Error{Code::kInvalidArgument, Reason::kNone,
+                 "a store in a directory has one partition, not " + std::to_string(partitions)};
+  }
   auto store =
       RocksStore::Open({.path = place.where, .create_if_missing = create, .marked_too = true});
   if (!store) return store.error();
@@ -115,13 +129,21 @@ Result<std::string> RenewStore(const StorePlace& place) {
   if (!opened) return opened.error();
   InPostgres& store = **opened;
   // In its upper half an epoch counts lives; which one is drawn, so that no earlier one meets it.
-  auto epoch = store.AcquireAbove(0);
-  if (!epoch) return epoch.error();
-  const uint64_t life = LifeOfEpoch(*epoch) + 1 + Random() % (1U << 16);
-  epoch = store.AcquireAbove((life << kEpochLifeShift) - 1);
-  if (!epoch) return epoch.error();
+  uint64_t life = 0;
+  for (PartitionId id = 0; id < store.Partitions(); ++id) {
+    auto epoch = store.AcquireAbove(id, 0);
+    if (!epoch) return epoch.error();
+    life = std::max(life, LifeOfEpoch(*epoch));
+  }
+  life += 1 + Random() % (1U << 16);
+  Epoch begun = 0;
+  for (PartitionId id = 0; id < store.Partitions(); ++id) {
+    auto epoch = store.AcquireAbove(id, (life << kEpochLifeShift) - 1);
+    if (!epoch) return epoch.error();
+    begun = *epoch;
+  }
   if (auto renewed = store.roster().SetLife(Random() >> 1 | 1); !renewed) return renewed.error();
-  return store.Name() + " has begun another life, under epoch " + std::to_string(*epoch) +
+  return store.Name() + " has begun another life, under epoch " + std::to_string(begun) +
          ": claims and cursors of before are void";
 }
 

@@ -4,11 +4,10 @@
 #include <memory>
 #include <string>
 
+#include "storage/roster.h"
 #include "storage/store.h"
 
 namespace dfsmr {
-
-inline constexpr PartitionId kWhole = 0;  // a store moves as one
 
 struct StorePlace {
   std::string where;  // a folder, or a URL of libpq's
@@ -22,9 +21,10 @@ class UnservedStore {
   // Its folder in full, or its URL without a password.
   virtual std::string Name() const = 0;
   virtual Store& store() = 0;
-  // As Store::Acquire, under an epoch greater than `above`, too: who has served it until now writes
-  // no more.
-  virtual Result<Epoch> AcquireAbove(Epoch above) = 0;
+  virtual uint16_t Partitions() const = 0;
+  // As Store::Acquire, under an epoch greater than `above`, too: who has served the partition until
+  // now writes no more.
+  virtual Result<Epoch> AcquireAbove(PartitionId partition, Epoch above) = 0;
   // See storage/moved.h.
   virtual Result<std::string> Mark() = 0;
   virtual Result<Ok> SetMark(const std::string& mark) = 0;
@@ -33,8 +33,10 @@ class UnservedStore {
 };
 
 // kFailedPrecondition: a server serves it, or lives. kNotFound: there is none, and it is not to be
-// made. One with a mark is opened, too.
-Result<std::unique_ptr<UnservedStore>> OpenUnserved(const StorePlace& place, bool create);
+// made. One with a mark is opened, too. Where it is made it is made of so many partitions; one that
+// is there and has another number is refused.
+Result<std::unique_ptr<UnservedStore>> OpenUnserved(const StorePlace& place, bool create,
+                                                    uint16_t partitions = kAsMade);
 
 // Once the database was restored to an earlier time: cursors and claims of after that time are void
 // from now on. Returns what it has done, as a line.

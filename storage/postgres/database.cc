@@ -52,7 +52,7 @@ ClusterRow ToCluster(const PgResult& result) {
 PgDatabase::PgDatabase(Options options, PgAddress address)
     : options_(std::move(options)),
       address_(std::move(address)),
-      statements_(options_.schema, options_.partitions) {}
+      statements_(options_.schema) {}
 
 Result<std::unique_ptr<PgConnection>> PgDatabase::Connect() const {
   return PgConnection::Open(address_);
@@ -86,6 +86,7 @@ Result<std::shared_ptr<PgDatabase>> PgDatabase::Open(Options options) {
     if (auto made = database->MakeTables(**connection); !made) return made.error();
   }
   if (auto known = database->CheckCluster(); !known) return known.error();
+  database->statements_.AddTables(database->options_.schema, database->cluster_.partitions);
   if (auto logs = database->FindLogs(**connection); !logs) return logs.error();
   return database;
 }
@@ -169,6 +170,7 @@ Result<bool> PgDatabase::ReadCluster(PgConnection& connection) {
 }
 
 Result<Ok> PgDatabase::MakeTables(PgConnection& connection) {
+  const uint16_t partitions = options_.partitions == kAsMade ? kMadeOf : options_.partitions;
   std::string why;
   // Of several that make them at once all but one fail somewhere, and find them at the next look.
   for (int attempt = 0; attempt < 20 && !connection.lost(); ++attempt) {
@@ -178,7 +180,7 @@ Result<Ok> PgDatabase::MakeTables(PgConnection& connection) {
     if (found.failure) return Unfit(found.failure->message);
     const bool exists = found.results.front().Number(0, 0) > 0;
     PgAnswer answer = RunText(connection, "begin");
-    for (const std::string& text : PgTables(options_.schema, options_.partitions, exists, plain_)) {
+    for (const std::string& text : PgTables(options_.schema, partitions, exists, plain_)) {
       if (!answer.failure) answer = RunText(connection, text);
     }
     if (!answer.failure) {
@@ -186,7 +188,7 @@ Result<Ok> PgDatabase::MakeTables(PgConnection& connection) {
                        PgParams()
                            .Int(kPgFormat)
                            .Int(kPgLevel)
-                           .Int(options_.partitions)
+                           .Int(partitions)
                            .Long(DrawLife())
                            .Text(Draw(32)));
     }
@@ -195,7 +197,7 @@ Result<Ok> PgDatabase::MakeTables(PgConnection& connection) {
     auto there = ReadCluster(connection);
     if (!there) return there.error();
     if (!*there) continue;
-    for (uint16_t id = 0; id < options_.partitions && !plain_ && !answer.failure; ++id) {
+    for (uint16_t id = 0; id < partitions && !plain_ && !answer.failure; ++id) {
       if (connection.version() >= 140000) {
         RunText(connection, PgCompression(options_.schema, id));
       }
@@ -246,7 +248,8 @@ Result<Ok> PgDatabase::CheckCluster() const {
   if (!cluster_.moved.empty() && !options_.moved_too) {
     return NotHere(store, cluster_.moved);
   }
-  if (cluster_.partitions == options_.partitions) return Ok{};
+  const bool any = options_.partitions == kAsMade;
+  if (any || cluster_.partitions == options_.partitions) return Ok{};
   return Refused(store + " has " + std::to_string(cluster_.partitions) + " partitions, and " +
                  std::to_string(options_.partitions) +
                  " are asked for with --partitions: their number is for good");

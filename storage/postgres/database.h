@@ -21,7 +21,7 @@ class PgDatabase {
   struct Options {
     std::string uri;  // libpq's
     std::string schema = "dfsmr";
-    uint16_t partitions = 1;
+    uint16_t partitions = kAsMade;
     bool allow_loss = false;
     bool create = true;      // makes the tables where there are none
     bool moved_too = false;  // also opens a store that has moved elsewhere
@@ -59,7 +59,7 @@ class PgDatabase {
 
   const Options options_;
   const PgAddress address_;
-  const PgStatements statements_;
+  PgStatements statements_;
   ClusterRow cluster_;
   StoreFacts facts_;
   bool has_logs_ = false;

@@ -70,7 +70,7 @@ Result<ClusterRow> PgRoster::Open(uint16_t partitions) {
   if (!rows) return rows.error();
   if (rows->front().rows() == 0) return Gone("the row of the cluster is missing");
   const ClusterRow cluster = ToCluster(rows->front());
-  if (cluster.partitions == partitions) return cluster;
+  if (partitions == kAsMade || cluster.partitions == partitions) return cluster;
   return Error{Code::kFailedPrecondition, Reason::kNone,
                "the store has " + std::to_string(cluster.partitions) + " partitions, not " +
                    std::to_string(partitions) + ": their number is for good"};

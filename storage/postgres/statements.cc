@@ -105,7 +105,12 @@ std::string Compressed(const std::string& table) {
 
 }  // namespace
 
-PgStatements::PgStatements(const std::string& name, uint16_t partitions) {
+void PgStatements::AddTables(const std::string& name, uint16_t partitions) {
+  const std::string schema = InQuotes(name);
+  for (uint16_t id = 0; id < partitions; ++id) tables.push_back(TableOf(schema, id));
+}
+
+PgStatements::PgStatements(const std::string& name) {
   const std::string schema = InQuotes(name);
   const std::string part = schema + ".part";
   const std::string server = schema + ".server";
@@ -123,7 +128,6 @@ PgStatements::PgStatements(const std::string& name, uint16_t partitions) {
                             "= clock_timestamp() "
                             "where id = $1::int returning epoch, seq, feed"};
   heads = {"heads", "select id, epoch, seq from " + part};
-  for (uint16_t id = 0; id < partitions; ++id) tables.push_back(TableOf(schema, id));
   logs = LogStatementsOf(schema);
 
   cluster = {"cluster", "select format, level, partitions, life, secret, moved from " +

@@ -40,7 +40,10 @@ struct PgLogStatements {
 };
 
 struct PgStatements {
-  PgStatements(const std::string& name, uint16_t partitions);
+  // Of the schema `name`, as yet without tables.
+  explicit PgStatements(const std::string& name);
+  void AddTables(const std::string& name, uint16_t partitions);
+
 
   PgStatement begin;
   PgStatement begin_moment;  // repeatable read, read only

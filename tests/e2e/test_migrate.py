@@ -186,3 +186,48 @@ def test_a_restored_database_begins_another_life(new_server, postgres):
     with refused("OUT_OF_RANGE", "CURSOR_EXPIRED"):
         space.changes(after=cursor)
     assert len(states(space)) == 1
+
+
+def test_a_store_of_several_partitions_moves_as_it_is_and_begins_another_life(new_server, postgres):
+    def served(schema, *flags):
+        server = new_server("--store", postgres.url(), "--store-schema", schema, *flags, data=None)
+        server.data = None
+        server.start()
+        # It has all partitions.
+        eventually(lambda: server.space("many").instances(page_size=1) is not None)
+        return server
+
+    server = served("four", "--partitions", "4")
+    space = server.space("many")
+    space.define(JOB)
+    for number in range(60):
+        space.start("job", f"job-{number}")
+    first, second = space.ready("job", "work", max_tasks=2)
+    space.report(first, "ok")
+    before = states(space)
+    lives = {one.partition for one in space.instances(page_size=1000).instances}
+    assert lives == {0, 1, 2, 3}
+    assert server.stop() == 0
+
+    url = postgres.url()
+    other = migrate(url, url, "--from-schema", "four", "--to-schema", "two", "--partitions", "2")
+    assert other.returncode == 1 and "has 4 partitions, not 2" in other.stderr, other.stderr
+    there = migrate(url, url, "--from-schema", "four", "--to-schema", "copy")
+    assert there.returncode == 0, there.stderr
+    assert "59 live and 1 stopped instances, compared" in there.stdout
+    server = served("copy")  # as many partitions as it was made of
+    space = server.space("many")
+    assert states(space) == before
+    space.report(second, "ok")
+    cursor = space.cursor()
+    assert server.stop() == 0
+    other = run("--store", url, "--store-schema", "copy", "--partitions", "3", "--addr",
+                "127.0.0.1:0")
+    assert other.returncode == 1 and "4 partitions, and 3" in other.stderr, other.stderr
+
+    renewed = run("store", "renew", url, "--store-schema", "copy")
+    assert renewed.returncode == 0, renewed.stderr
+    space = served("copy").space("many")
+    with refused("OUT_OF_RANGE", "CURSOR_EXPIRED"):
+        space.changes(after=cursor)
+    assert len(states(space)) == 60

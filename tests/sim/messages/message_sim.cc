@@ -127,7 +127,7 @@ void MessageSim::Published(PartitionId id, const Event& event) {
 
 void MessageSim::Define() {
   parted_->Define(std::string(kJob) + LimitedJobs() + ListenedJobs() + KeyedJobs() +
-                  GroupedJobs());
+                  GroupedJobs() + PlacedJobs());
   DefineTrigger();
   DefineKeys();
   DefineGroups();
@@ -428,6 +428,11 @@ void MessageSim::Finish() {
   Settle();
   parted_->Crash();
   FollowAll();  // numbers go on
+  Settle();
+  if (!Good()) return;
+  PauseSchedules();
+  TryQuota();
+  TryPlaces();
   Settle();
   if (!Good()) return;
   CheckAll();

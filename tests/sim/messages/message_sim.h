@@ -23,6 +23,7 @@ std::string LimitedJobs();            // their machines
 std::string ListenedJobs();           // and those that a trigger starts
 std::string KeyedJobs();              // and those whose machine has a limit by itself
 std::string GroupedJobs();            // and members of groups
+std::string PlacedJobs();             // and those whose tasks need places
 
 class MessageSim {
  public:
@@ -115,6 +116,12 @@ class MessageSim {
   void ResumeGroups();
   void CheckGroups();
   void NoteGroup(const Event& event);
+  void PauseSchedules();
+  void Quiet();
+  void CrashSome();
+  void SetQuota(uint64_t most);
+  void TryQuota();
+  void TryPlaces();
 
   Random random_;
   const bool trace_;

@@ -43,7 +43,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       planner(turn, catalog, residents, changer, values, limits, options),
       followers(turn, residents, changer, messages, options),
       workers(turn, residents),
-      survey(turn, catalog, residents, agenda, followers, values, workers),
+      survey(turn, catalog, residents, agenda, followers, values, workers, package_table),
       starter(turn, catalog, residents, changer, limits, followers, planner, spaces, messages,
               package_table, options),
       hooks(catalog, residents, values, starter),

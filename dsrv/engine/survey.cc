@@ -1,12 +1,14 @@
 #include "dsrv/engine/survey.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/counted_nodes.h"
 #include "dsrv/engine/histogram.h"
+#include "dsrv/engine/package_table.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/troubles.h"
 #include "dsrv/engine/values.h"
@@ -367,7 +369,7 @@ class Survey::QueueRows {
            (!query_.queue || *query_.queue == queue);
   }
   QueueView& Of(const std::string& queue, const std::string& machine, const std::string& node) {
-    QueueView& row = rows_[{queue, machine, node}];
+    QueueView& row = rows_[{queue, machine, node}].view;
     row.ns = query_.ns;
     row.queue = queue;
     row.machine = machine;
@@ -387,19 +389,69 @@ class Survey::QueueRows {
       if (!counted && !latest) continue;
       QueueView& row = Of(node.settings->queue, machine.id, name);
       row.action = node.settings->action;
+      if (latest) rows_[{row.queue, row.machine, row.node}].latest = &version;
       if (!counts) continue;
       if (counts->pulse) row.claims_per_second += ClaimsPerSecond(*counts->pulse);
       row.ready += counts->ready - std::min(counts->ready, counts->idle);
       row.claimed += counts->claimed;
     }
   }
+  void AddQueue(const Agenda::Queue* queue, const Agenda& agenda,
+                const std::optional<Timestamp>& oldest) {
+    const QueueKey& key = Agenda::KeyOf(queue);
+    QueueView& row = Of(key.queue, key.machine, key.node);
+    rows_[{key.queue, key.machine, key.node}].has_queue = true;
+    row.action = key.action;
+    row.asking = std::max<uint64_t>(row.asking, agenda.AskingFor(queue));
+    if (const auto asked = agenda.AskedTime(queue)) SetLater(*asked, &row.asked_time);
+    if (row.ready > 0 && oldest) {
+      SetOlder(std::max(Duration(), now_ - *oldest), &row.oldest_ready);
+    }
+  }
+  // Nodes at which nothing was ever ready are asked for all the same.
+  void AddAsking(const Agenda& agenda, const PackageTable& packages) {
+    std::multimap<std::string, Asking> filters;  // by machine; "": of any
+    agenda.VisitFilters(query_.ns, [&](const Filter& filter, size_t waiters, Timestamp asked) {
+      if (asked != Timestamp()) filters.emplace(filter.machine, Asking{&filter, waiters, asked});
+    });
+    if (filters.empty()) return;
+    for (auto& [place, row] : rows_) {
+      if (row.has_queue || !row.latest) continue;
+      const MachineVersion& definition = *row.latest->definition;
+      QueueKey key{query_.ns,      row.view.machine, definition.version,
+                   row.view.node,  row.view.action,  row.view.queue};
+      packages.Derive(definition.package, &key);
+      for (const std::string& machine : {row.view.machine, std::string()}) {
+        const auto [begin, end] = filters.equal_range(machine);
+        for (auto at = begin; at != end; ++at) {
+          const Asking& one = at->second;
+          if (!one.filter->Matches(key)) continue;
+          row.view.asking += one.waiters;
+          SetLater(one.asked, &row.view.asked_time);
+        }
+      }
+    }
+  }
   std::vector<QueueView> Take() {
     std::vector<QueueView> all;
-    for (auto& [place, row] : rows_) all.push_back(std::move(row));
+    for (auto& [place, row] : rows_) all.push_back(std::move(row.view));
     return all;
   }
 
  private:
+  struct Row {
+    QueueView view;
+    const VersionState* latest = nullptr;  // whose node it is; null: of an earlier version's alone
+    bool has_queue = false;
+  };
+  struct Asking {
+    const Filter* filter;
+    size_t waiters;
+    Timestamp asked;
+  };
+  static void SetLater(Timestamp time, std::optional<Timestamp>* to) {
+    *to = std::max(to->value_or(time), time);
+  }
   double ClaimsPerSecond(const NodePulse& pulse) const {
     uint64_t claims = 0;
     pulse.claims.ForEach(now_, [&claims](Timestamp, uint32_t count) { claims += count; });
@@ -408,7 +460,7 @@ class Survey::QueueRows {
 
   const QueueQuery& query_;
   const Timestamp now_;
-  std::map<std::tuple<std::string, std::string, std::string>, QueueView> rows_;
+  std::map<std::tuple<std::string, std::string, std::string>, Row> rows_;
 };
 
 std::vector<QueueView> Survey::Queues(const QueueQuery& query) const {
@@ -429,15 +481,10 @@ std::vector<QueueView> Survey::Queues(const QueueQuery& query) const {
   agenda_.VisitQueues(query.ns, [&](const Agenda::Queue* queue) {
     const QueueKey& key = Agenda::KeyOf(queue);
     if (key.dry_run || !rows.Wants(key.machine, key.queue)) return;
-    QueueView& row = rows.Of(key.queue, key.machine, key.node);
-    row.action = key.action;
-    row.asking = std::max<uint64_t>(row.asking, agenda_.AskingFor(queue));
-    if (const auto asked = agenda_.AskedTime(queue)) {
-      row.asked_time = std::max(row.asked_time.value_or(*asked), *asked);
-    }
-    const auto since = row.ready > 0 ? OldestOf(queue) : std::nullopt;
-    if (since) SetOlder(std::max(Duration(), turn_.now() - *since), &row.oldest_ready);
+    const bool ready = rows.Of(key.queue, key.machine, key.node).ready > 0;
+    rows.AddQueue(queue, agenda_, ready ? OldestOf(queue) : std::nullopt);
   });
+  rows.AddAsking(agenda_, packages_);
   return rows.Take();
 }
 

@@ -99,14 +99,16 @@ struct CountedVersion {
 class Survey : public Part {
  public:
   Survey(OpenTurn& turn, Catalog& catalog, Residents& residents, Agenda& agenda,
-         const Followers& followers, Values& values, Workers& workers)
+         const Followers& followers, Values& values, Workers& workers,
+         const PackageTable& packages)
       : turn_(turn),
         catalog_(catalog),
         residents_(residents),
         agenda_(agenda),
         followers_(followers),
         values_(values),
-        workers_(workers) {}
+        workers_(workers),
+        packages_(packages) {}
 
   // `sees`: whether the asker may look into a namespace.
   using Sees = std::function<bool(const std::string& ns)>;
@@ -171,6 +173,7 @@ class Survey : public Part {
   const Followers& followers_;
   Values& values_;
   Workers& workers_;
+  const PackageTable& packages_;
   Timestamp begun_ = kNever;  // the first pass: since then it is known who asks for work
 };
 

@@ -143,6 +143,13 @@ std::optional<Timestamp> Agenda::AskedTime(const Queue* queue) const {
   return asked;
 }
 
+void Agenda::VisitFilters(const std::string& ns, const VisitAsked& visit) const {
+  for (auto at = groups_.lower_bound({.ns = ns}); at != groups_.end() && at->first.ns == ns; ++at) {
+    const Group& group = *at->second;
+    visit(at->first, group.waiters.size(), group.waiters.empty() ? group.asked : now_);
+  }
+}
+
 void Agenda::Keep(Queue* queue) { queue->kept = true; }
 
 void Agenda::EnterGates(Queue* queue) {

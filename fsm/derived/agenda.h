@@ -137,6 +137,11 @@ class Agenda {
   size_t AskingFor(const Queue* queue) const;
   // When somebody last asked for such work, as far as filters are remembered; nullopt: nobody has.
   std::optional<Timestamp> AskedTime(const Queue* queue) const;
+  // What is asked for in a namespace, as far as filters are remembered: by how many waiters, and
+  // when last (Timestamp(): not since the start). For nodes that have no queue, since nothing was
+  // ever ready there.
+  using VisitAsked = std::function<void(const Filter& filter, size_t waiters, Timestamp asked)>;
+  void VisitFilters(const std::string& ns, const VisitAsked& visit) const;
   // The time of what is asked from now on.
   void SetTime(Timestamp now) { now_ = now; }
 

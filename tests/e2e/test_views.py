@@ -284,6 +284,18 @@ def test_queues_say_what_waits_and_who_asks(space):
     waiting.cancel()
 
 
+def test_queues_say_who_asks_where_nothing_was_ever_ready(space):
+    space.define(JOB)
+    space.define(PAIR)
+    waiting = space.later("Ready", space.ready_request("job", wait=SOON))
+    row = eventually(lambda: (one := only(queues(space, machine="job"))).asking == 1 and one)
+    assert (row.node, row.ready) == ("work", 0) and row.HasField("asked_time")
+    assert [one.asking for one in queues(space, machine="pair")] == [0, 0]
+    waiting.cancel()
+    row = eventually(lambda: (one := only(queues(space, machine="job"))).asking == 0 and one)
+    assert row.HasField("asked_time")
+
+
 def test_what_is_paused_does_not_count_as_ready(space):
     space.define(JOB)
     ids = space.start_many("job", 3)

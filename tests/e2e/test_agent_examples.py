@@ -272,7 +272,7 @@ def test_a_frame_goes_on_at_its_checkpoint(space, agents, tmp_path):
     define(space, "render")
     cli = Cli(space.server.address, space.name)
     first = agents(space, "render/workers.yaml", "g1", "--capability", "gpu")
-    rows = 60_000  # some seconds, so that it dies in the midst of them
+    rows = 20_000  # some seconds, so that it dies in the midst of them
     id = space.start("render", params={"folder": str(tmp_path), "frames": [0], "rows": rows})
     eventually(lambda: any(one.get("progress", 0) > 0.02
                            for one in cli.json("ps").get("operations", [])), PATIENCE)

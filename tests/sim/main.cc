@@ -22,6 +22,7 @@
 #include "tests/sim/breaker.h"
 #include "tests/sim/limits.h"
 #include "tests/sim/packages.h"
+#include "tests/sim/scenes.h"
 #include "tests/sim/schedules.h"
 #include "tests/sim/secrets.h"
 #include "tests/sim/sim.h"
@@ -100,6 +101,7 @@ Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
     if (outcome.problem.empty() && !below && seed % 2 == 0) {
       outcome.problem = BreakerSim(seed).Run();
     }
+    if (outcome.problem.empty() && !below) outcome.problem = PlayScenes(seed, trace);
   } catch (const std::exception& error) {
     outcome.problem = error.what();
   }

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "tests/sim/messages/message_sim.h"
+#include "tests/sim/messages/scenes.h"
 
 namespace dfsmr::message_sim {
 namespace {
@@ -92,6 +93,7 @@ Outcome RunSeed(uint64_t seed, bool trace) {
   try {
     MessageSim sim(seed, trace);
     outcome.problem = sim.Run();
+    if (outcome.problem.empty()) outcome.problem = PlayScenes(seed, trace);
     outcome.hits = sim.hits();
     outcome.records = sim.records();
   } catch (const std::exception& error) {

@@ -130,19 +130,23 @@ void TwentySamples(uint64_t seed) {
   REQUIRE(TimeFor(stage, stage.ReadyOne()) < takes * 2 + 200ms);
 }
 
-// A node has the bounds that the machine's defaults name.
+// A node has the bounds that its machine's defaults name, and a step those of the action that its
+// action extends.
 void InheritedBounds(uint64_t seed) {
   Stage stage(seed);
   const auto least = static_cast<int64_t>(20 + stage.random.Below(20));
-  stage.Define("id: m\ndefaults: {timeout_min: " + std::to_string(least) +
-               "s}\nnodes: {a: {start: true, transitions: {ok: z}}, z: {final: true}}\n");
+  const std::string bound = "timeout_min: " + std::to_string(least) + "s";
+  stage.Define("id: m\ndefaults: {" + bound +
+               "}\nnodes: {a: {start: true, transitions: {ok: z}}, z: {final: true}}\n---\n"
+               "action: base\n" + bound + "\n---\naction: x\nextends: base\n---\n"
+               "plan: p\nflow: [{step: a, action: x}]\n");
+  const std::string machine = stage.random.Of<std::string>({"m", "p"});
   for (int i = 0; i < 25; ++i) {
-    stage.Start("m", "i" + std::to_string(i));
+    stage.Start(machine, "i" + std::to_string(i));
     const Task task = stage.ReadyOne();
     REQUIRE(TimeFor(stage, task) >= std::chrono::seconds(least) - 1s);
     REQUIRE(stage.Report(task, "ok"));
   }
-  REQUIRE(stage.Node("m", "a").timeout_now == std::chrono::seconds(least));
 }
 
 // An attempt that timed out and is reported late, after another has won, is one sample: how long it

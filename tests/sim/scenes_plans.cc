@@ -234,6 +234,29 @@ void FailedOutput(uint64_t seed) {
   REQUIRE(tasks[0].node == (fails ? "u" : "t"));
 }
 
+// Nor of what it gave out when its section ran before.
+void OutputOfAnEarlierPass(uint64_t seed) {
+  Stage stage(seed);
+  stage.Define("action: x\nrescue: skip\n---\n" +
+               Flow("[{section: n, do: [{step: a, action: x}, {step: b, action: y, after: [a]}], "
+                    "retry: {limit: 3}}, {step: t, action: y, after: [n], if: {value: "
+                    "\"${n.a.output.v}\", equals: 1}}]"));
+  stage.Start("p");
+  const auto pass = [&stage](bool first, bool second) {
+    const ReportArgs ok{.transition = "ok", .output = R"({"v":1})"};
+    const ReportArgs error{.transition = "error"};
+    REQUIRE(stage.Say(stage.TaskOf("n.a"), first ? ok : error));
+    stage.Perhaps();
+    REQUIRE(stage.Say(stage.TaskOf("n.b"), second ? ok : error));
+    stage.Drain();
+    stage.Perhaps();
+  };
+  pass(true, false);
+  const bool fails = stage.random.Chance(70);
+  pass(!fails, true);
+  REQUIRE(stage.Ready().size() == (fails ? 0 : 1));
+}
+
 // What comes after an empty list waits for what the list waits for.
 void EmptyList(uint64_t seed) {
   Stage stage(seed);
@@ -264,6 +287,7 @@ std::vector<NamedScene> PlanScenes() {
           {"errors of polls", PollErrors},
           {"finalized twice", FinalizedTwice},
           {"the output of a failed step", FailedOutput},
+          {"the output of an earlier pass", OutputOfAnEarlierPass},
           {"an empty list", EmptyList}};
 }
 

@@ -49,11 +49,17 @@ void ReleaseLimits(Instance& instance) {
   instance.limits->displaces = false;
 }
 
-void ForgetCalls(Scene& scene) {
+void AskAnew(Scene& scene) {
   for (uint64_t visit : VisitsWith(scene.instance, [](const Token& token) {
-         return token.limits && token.limits->state == TokenLimits::State::kCalled;
+         return token.limits &&
+                /*mutant paused-waits-on*/ token.limits->state != TokenLimits::State::kHolds /*end*/;
        })) {
-    scene.instance.tokens.FindMutable(visit)->limits.reset();
+    Token& token = *scene.instance.tokens.FindMutable(visit);
+    if (token.WaitsForLimits()) {
+      token.state = TokenState::kReady;
+      token.available_at = token.limits->ready_since;
+    }
+    token.limits.reset();
   }
 }
 

@@ -297,13 +297,15 @@ void Continue(Scene& scene, const std::string& node, bool force) {
   if (instance.Stopped()) return;
   scene.events[told].node = node.empty() ? Where(scene) : node;
   scene.events[told].visit = VisitOf(scene);
+  /*mutant done-displaces*/ if (!instance.plan)
+    EndIfThere(scene); /*end*/
+  if (instance.Stopped()) return;  // it asks for no turn, so nobody gives way to it
   GoOnInTurn(scene, {Wait::kPause});
   if (instance.waits.Has(Wait::kTurn)) {
     scene.events[told].note += "; " + std::string(kWaitsItsTurn);
   }
   if (instance.state == InstanceState::kPaused) scene.entered.push_back(instance.state);
   if (instance.plan) return JudgeSteps(scene);
-  EndIfThere(scene);
   if (instance.waits.Has(Wait::kStuck)) TellStuck(scene);
 }
 

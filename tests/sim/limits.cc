@@ -64,12 +64,8 @@ std::string TextOf(const std::set<std::string>& keys) {
 
 }  // namespace
 
-LimitSim::LimitSim(uint64_t seed, bool trace, bool resumes)
-    : random_(seed * 11 + 5),
-      trace_(trace),
-      resumes_(resumes),
-      store_(memory_),
-      world_({}, &store_) {
+LimitSim::LimitSim(uint64_t seed, bool trace)
+    : random_(seed * 11 + 5), trace_(trace), store_(memory_), world_({}, &store_) {
   DefineMachines();
   durable_ = decided_;
   written_ = world_.now();
@@ -103,8 +99,6 @@ void LimitSim::Step() {
   } else if (dice < 52) {
     Poll();
   } else if (dice < 69) {
-    turn(&LimitSim::Finish);
-  } else if (dice < 81 && !resumes_) {
     turn(&LimitSim::Finish);
   } else if (dice < 74) {
     turn(&LimitSim::Pause);

@@ -19,8 +19,7 @@ namespace dfsmr {
 
 class LimitSim {
  public:
-  // `resumes`: instances are paused and resumed, too.
-  LimitSim(uint64_t seed, bool trace, bool resumes);
+  LimitSim(uint64_t seed, bool trace);
 
   // The first thing that was found wrong; empty: all is well.
   std::string Run();
@@ -71,7 +70,6 @@ class LimitSim {
 
   Random random_;
   const bool trace_;
-  const bool resumes_;
   MemoryStore memory_;
   FaultyStore store_;
   World world_;

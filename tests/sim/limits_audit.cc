@@ -354,7 +354,7 @@ void LimitsAudit::Pause(const std::string& id) {
     one.waits = one.holds = false;
     one.keys.clear();
   }
-  if (one.task == Task::kCalled) {
+  if (one.task == Task::kCalled || one.task == Task::kWaits) {  // it asks anew
     one.task = Task::kReady;
     one.task_keys.clear();
   }

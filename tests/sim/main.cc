@@ -2,7 +2,6 @@
 //
 //   sim --seed 7 --trace        replays one
 //   sim --seeds 10000           the first ten thousand
-//   sim --limits --seeds 1000    limits alone, against their account
 //   sim --seconds 600 --from 1  as many as fit
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
@@ -41,8 +40,6 @@ struct Flags {
   bool all_faults = false;
   bool trace = false;
   bool stores = false;
-  bool limits = false;  // the run of limits alone
-  bool resumes = true;  // in it
 };
 
 // What a seed that is running says when the process dies under it.
@@ -66,20 +63,6 @@ struct Outcome {
   Ledger ledger;
 };
 
-// With pauses and resumes the account of limits does not agree with the server in all seeds yet:
-// by itself, when asked for.
-int RunLimits(const Flags& flags) {
-  uint64_t wrong = 0;
-  for (uint64_t seed = flags.from; seed < flags.from + flags.seeds; ++seed) {
-    alarm(120);
-    const std::string problem = LimitSim(seed, flags.trace, /*resumes=*/flags.resumes).Run();
-    if (!problem.empty()) std::printf("seed %lu: %s\n", seed, problem.c_str());
-    wrong += !problem.empty();
-  }
-  std::printf("%lu of %lu seeds went wrong\n", wrong, flags.seeds);
-  return wrong > 0;
-}
-
 Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
   std::snprintf(g_running, sizeof g_running, "seed %lu", seed);
   alarm(120);
@@ -95,9 +78,7 @@ Outcome RunSeed(uint64_t seed, Store* below, bool trace, FaultCounts* hits) {
     if (outcome.problem.empty() && !below) outcome.problem = SpaceSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = PackageSim(seed, trace).Run();
     if (outcome.problem.empty() && !below) outcome.problem = SecretSim(seed, trace).Run();
-    if (outcome.problem.empty() && !below) {
-      outcome.problem = LimitSim(seed, trace, /*resumes=*/false).Run();
-    }
+    if (outcome.problem.empty() && !below) outcome.problem = LimitSim(seed, trace).Run();
     if (outcome.problem.empty() && !below && seed % 2 == 0) {
       outcome.problem = BreakerSim(seed).Run();
     }
@@ -189,10 +170,6 @@ int Main(int argc, char** argv) {
       flags.trace = true;
     } else if (flag == "--all-faults") {
       flags.all_faults = true;
-    } else if (flag == "--limits") {
-      flags.limits = true;
-    } else if (flag == "--without-resumes") {
-      flags.resumes = false;
     } else if (flag == "--stores") {
       flags.stores = true;
     } else if (flag == "--seed" && !last) {
@@ -209,7 +186,7 @@ int Main(int argc, char** argv) {
     } else {
       std::fprintf(stderr,
                    "sim: '%s' is none of --seed N, --from N, --seeds N, --seconds N, --kept FILE, "
-                   "--trace, --all-faults, --stores, --limits, --without-resumes\n",
+                   "--trace, --all-faults, --stores\n",
                    flag.c_str());
       return 2;
     }
@@ -218,7 +195,6 @@ int Main(int argc, char** argv) {
   doctest::Context context;
   context.setAsDefaultForAssertsOutOfTestCases();
   context.setAssertHandler(Failed);
-  if (flags.limits) return RunLimits(flags);
   return flags.stores ? CompareStores(flags) : RunAll(flags);
 }
 

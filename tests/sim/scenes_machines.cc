@@ -5,6 +5,7 @@
 #include "dsrv/engine/agents.h"
 #include "dsrv/engine/upgrades.h"
 #include "dsrv/wire/lists.h"
+#include "storage/workspace.h"
 #include "tests/sim/definitions.h"
 #include "tests/sim/scenes.h"
 
@@ -304,6 +305,45 @@ void Snapshots(uint64_t seed) {
   REQUIRE(AllRows(stage.store()) != before);
 }
 
+// What is not written yet shows as if it were, over any number of turns.
+void UnwrittenRows(uint64_t seed) {
+  Random random(seed);
+  MemoryStore store;
+  const auto epoch = store.Acquire(0);
+  REQUIRE(epoch);
+  Workspace rows(store);
+  std::map<std::string, std::string> wanted;
+  std::vector<std::shared_ptr<const Batch>> sealed;
+  size_t written = 0;
+  const auto key = [&random] { return "k" + std::to_string(10 + random.Below(20)); };
+  for (uint64_t turn = 1; turn <= 20; ++turn) {
+    for (size_t n = random.Below(6); n > 0; --n) {
+      const std::string one = key();
+      const size_t dice = random.Below(10);
+      if (dice < 6) {
+        rows.batch().Put(one, wanted[one] = std::to_string(random.Next()));
+      } else if (dice < 8) {
+        rows.batch().Delete(one);
+        wanted.erase(one);
+      } else {
+        const std::string end = std::max(one, key());
+        rows.batch().DeleteRange(one, end);
+        wanted.erase(wanted.lower_bound(one), wanted.lower_bound(end));
+      }
+    }
+    REQUIRE(AllRows(rows) == wanted);
+    const std::string some = key();
+    const auto value = rows.Get(some);
+    REQUIRE(value);
+    REQUIRE(value->has_value() == wanted.contains(some));
+    sealed.push_back(rows.Seal(turn));
+    while (written < sealed.size() && random.Chance(50)) {
+      REQUIRE(store.Write(0, *epoch, *sealed[written++]));
+      if (random.Chance(70)) rows.Committed(written);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<NamedScene> MachineScenes() {
@@ -318,7 +358,8 @@ std::vector<NamedScene> MachineScenes() {
           {"an upgrade in their turn", UpgradeInTheirTurn},
           {"a trimmed feed", TrimmedFeed},
           {"long names", LongNames},
-          {"snapshots", Snapshots}};
+          {"snapshots", Snapshots},
+          {"unwritten rows", UnwrittenRows}};
 }
 
 }  // namespace dfsmr

@@ -643,6 +643,25 @@ TEST_CASE("what waits for a place waits on when a claim that a crash lost is giv
   CHECK(next[0].instance == "a");
 }
 
+TEST_CASE("nobody gives way to one whose work is done already when it is resumed") {
+  World world;
+  world.Define(Limited("{key: k, max: 1, on_conflict: cancel}"));
+  world.Start("m", "a");
+  const Task task = world.ReadyOne();
+  world.Start("m", "b");  // so that `a` is to be cancelled, whose worker reports all the same
+  REQUIRE(world.Report(task, "ok"));
+  world.Drain();
+  CHECK(StateOf(world, "a") == "STOPPED CANCELLED");
+  CHECK(StateOf(world, "b") == "RUNNING");
+  SUBCASE("") {}
+  SUBCASE("over a crash") { world.Crash(); }
+  REQUIRE(Resume(world, "a"));
+  world.Drain();
+  CHECK(StateOf(world, "a") == "STOPPED SUCCESS");
+  CHECK(StateOf(world, "b") == "RUNNING");
+  CHECK(HoldersOf(world, "k") == Ids{"b"});
+}
+
 TEST_CASE("resuming asks for what a step held by the step's word") {
   World world;
   std::string word;

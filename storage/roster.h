@@ -49,7 +49,7 @@ struct ServerRow {
 };
 
 inline constexpr uint16_t kAsMade = 0;  // as many partitions as the store was made of
-inline constexpr uint16_t kMadeOf = 1;  // of how many it is made where nothing else is asked for
+inline constexpr uint16_t kMadeOf = 16;  // of how many it is made where nothing else is asked for
 
 struct PartRow {
   PartitionId id = 0;

@@ -309,7 +309,8 @@ class Crew:
 
 
 def new_servers(url, schema, count, *flags):
-    made = [Server(None, "--store", url, "--store-schema", schema, *flags) for _ in range(count)]
+    made = [Server(None, "--store", url, "--store-schema", schema, "--partitions", "1", *flags)
+            for _ in range(count)]
     for server in made:
         server.start()
     eventually(lambda: owner_among(made) and all(

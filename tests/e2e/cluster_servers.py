@@ -21,9 +21,12 @@ class Sharers:
         self.servers = []
 
     def add(self, *flags, **more):
-        """One that is not started yet."""
+        """One that is not started yet. The store has one partition, if nothing else is said."""
+        flags = (*self.flags, *flags)
+        if "--partitions" not in flags:
+            flags = ("--partitions", "1", *flags)
         self.servers.append(Server(None, "--store", self.url, "--store-schema", self.schema,
-                                   *self.flags, *flags, **more))
+                                   *flags, **more))
         return self.servers[-1]
 
     def __call__(self, *flags, **more):

@@ -309,9 +309,8 @@ def place_of(data, flags):
     if not in_postgres or any(str(flag).startswith(OF_A_DIRECTORY) for flag in flags):
         return ["--data", str(data)]
     schema = _schemas.setdefault(str(data), f"e2e{len(_schemas) + 1}")
-    partitions = os.environ.get("DFSMR_PARTITIONS")
     return ["--store", shared_postgres().url(), "--store-schema", schema,
-            *(("--partitions", partitions) if partitions else ())]
+            "--partitions", os.environ.get("DFSMR_PARTITIONS", "1")]
 
 
 class Server:

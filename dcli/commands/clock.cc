@@ -48,13 +48,14 @@ Result<v1::AdvanceClockRequest> RequestOf(Context& context, const ClockOptions& 
 
 }  // namespace
 
+void LookByServerTime(Context& context) {
+  const auto clock = context.client->schedules().GetClock(v1::GetClockRequest());
+  if (clock && clock->is_virtual()) context.look.now = FromProto(clock->time());
+}
+
 Result<Timestamp> ParseServerTime(Context& context, std::string_view text) {
-  Timestamp now = context.look.now;
-  if (text.starts_with('+')) {
-    const auto clock = context.client->schedules().GetClock(v1::GetClockRequest());
-    if (clock && clock->is_virtual()) now = FromProto(clock->time());
-  }
-  return ParseTime(text, now);
+  if (text.starts_with('+')) LookByServerTime(context);
+  return ParseTime(text, context.look.now);
 }
 
 int Clock(Context& context, const ClockOptions& options) {

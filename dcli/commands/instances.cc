@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "dcli/call/pages.h"
+#include "dcli/commands/clock.h"
 #include "dcli/commands/commands.h"
 #include "dcli/commands/views.h"
 #include "dcli/view/describe.h"
@@ -116,6 +117,7 @@ int Show(Context& context, const InstanceOptions& options) {
     context.out << instance->id() << '\n';
     return kSucceeded;
   }
+  LookByServerTime(context);
   if (instance->nodes_size() == 0 && instance->steps_size() == 0) {
     v1::GetMachineRequest definition;
     definition.set_namespace_(context.name_space);

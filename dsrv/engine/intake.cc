@@ -152,8 +152,8 @@ Result<Occurrence> Intake::Gather(TriggerState& state, const Item& item, const G
   rows::PutGathered(turn_.writer(), state.trigger(), row.number, row.count++, given.last());
   state.gatherings.insert_or_assign(key, row);
   states_.MarkDirty(state);
-  if (Complete(state.source(), row)) return FinishGathering(state, row, item.kind, item.trace);
   ++state.row.gathered;
+  if (Complete(state.source(), row)) return FinishGathering(state, row, item.kind, item.trace);
   /*mutant gathered-not-kept*/ rows::PutGathering(turn_.writer(), state.trigger(), row); /*end*/
   if (!state.Paused()) deadlines_.insert({EndOf(state.source(), row), &state, key});
   return Unlisted(OccurrenceOutcome::kGathered, state, item, turn_.clock());

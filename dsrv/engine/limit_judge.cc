@@ -206,6 +206,7 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
     } else if (ask->on_conflict == OnConflict::kFail) {
       say(Kind::kFails, *ask);
     } else if (ask->on_conflict == OnConflict::kSkip || crowded) {
+      if (answer.kind < Kind::kLeftOut) answer.crowded = ask->on_conflict != OnConflict::kSkip;
       say(Kind::kLeftOut, *ask);
     } else {
       say(Kind::kWaits, *ask);

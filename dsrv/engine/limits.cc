@@ -16,15 +16,18 @@ using Kind = LimitAnswer::Kind;
 
 constexpr size_t kTokensLookedAt = 64;
 
-constexpr std::string_view kWhatHelps =
-    "; start it with on_conflict wait (dcli: --on-conflict wait), so that it waits its turn, or "
-    "with "
-    "force (--force) to begin past all limits";
-
-// What would let in one that a schedule or trigger starts. `overlaps`: its overlap has left it out.
-std::string WhatHelps(std::string_view cause, bool overlaps) {
-  if (cause.empty()) return std::string(kWhatHelps);
-  if (!overlaps) return "; it could begin when there is room";
+// What would let in one that is left out. `cause`: the schedule or trigger that starts it.
+std::string WhatHelps(std::string_view cause, const LimitAnswer& answer) {
+  if (cause.empty() && answer.crowded) {
+    return "; as many wait as may: start it when there are fewer, or with force (dcli: --force) to "
+           "begin past all limits";
+  }
+  if (cause.empty()) {
+    return "; start it with on_conflict wait (dcli: --on-conflict wait), so that it waits its turn, "
+           "or with force (--force) to begin past all limits";
+  }
+  if (answer.key != cause) return "; it could begin when there is room";
+  if (answer.crowded) return "; as many wait as may: with 'overlap: allow' it would begin at once";
   const std::string text =
       "; with 'overlap: wait' it would wait its turn, with 'overlap: allow' begin at once";
   return cause.starts_with("schedule:") ? text + " (dcli: schedules run --overlap wait)" : text;
@@ -167,7 +170,7 @@ Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version, Reserv
   }
   const std::string cause = args.provenance ? args.provenance->cause : "";
   return Error{Code::kFailedPrecondition, Reason::kLimitReached,
-               answer.why + WhatHelps(cause, answer.key == cause)};
+               answer.why + WhatHelps(cause, answer)};
 }
 
 Result<Ok> Limits::MayResume(Resident& resident, const std::string& node) {

@@ -52,6 +52,7 @@ MachineMeasures& Measures::PlaceOf(MachineState& machine) {
 }
 
 NodeMeasures& Measures::Of(MachineState& machine, const std::string& name) {
+  if (name.empty() || name.front() == '/') return around_;
   MachineMeasures& place = PlaceOf(machine);
   if (!machine.measures.folded) {
     const auto known = place.nodes.find(name);

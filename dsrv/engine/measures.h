@@ -79,6 +79,7 @@ class Measures {
   // Those that have none, by namespace: hashes.
   std::map<std::string, std::unordered_set<size_t>> folded_;
   std::map<std::string, MachineMeasures> others_;  // by namespace; their one node is kOtherSeries
+  NodeMeasures around_;  // of what plans have around their steps, which nobody is shown
   std::map<std::pair<std::string, std::string>, uint64_t> bulks_;
   std::map<std::array<std::string, 3>, uint64_t> occurrences_;
   Spread<kOwnEdges> occurrence_delay_;

@@ -118,6 +118,7 @@ void Schedules::Put(One& one) {
 void Schedules::Defined(const DocumentVersion& version, bool first) {
   const std::string& name = version.document->name;
   if (!first) TakeDue(version.ns, name);
+  if (!first) TakeDelayed(version);
   auto state = StateOf(version.ns, name);
   if (!state) return;
   One one{version.ns, state->value_or(rows::ScheduleState{}), version};
@@ -132,12 +133,14 @@ void Schedules::Defined(const DocumentVersion& version, bool first) {
   const std::optional<int64_t>& count = one.source().rules.count;
   one.state.version = version.version;
   one.state.last_time =
-      count ? one.source().calendar->LastOfCount(first ? turn_.clock() : version.first_time)
+      count ? one.source().calendar->LastOfCount((first ? turn_.clock() : version.first_time) +
+                                                 Duration(1))
             : kNever;
   // Defining makes up for nothing: what would have begun before now is not taken.
-  const Timestamp just_before = turn_.clock() - Duration(1);
-  const Timestamp passed =
-      first ? just_before : one.times().NewestBegun(just_before).value_or(Timestamp());
+  const Timestamp passed = first ? turn_.clock()
+                                 : one.times()
+                                       .NewestBegun(turn_.clock() - Duration(1))
+                                       .value_or(Timestamp());
   /*mutant version-repeats-time*/ one.state.position = std::max(one.state.position, passed); /*end*/
   taking_.erase(ResidentKey(version.ns, name));
   Put(one);
@@ -246,6 +249,23 @@ void Schedules::TakeDue(const std::string& ns, const std::string& name) {
     auto one = Find(ns, name);
     if (!one || !TakeOne(*one)) return;
   }
+}
+
+// One whose time has come, and that only its jitter delays, begins now, unless it waits on under what
+// is defined: the version that announced it goes.
+void Schedules::TakeDelayed(const DocumentVersion& version) {
+  auto one = Find(version.ns, version.document->name);
+  const bool delayed = one && one->state.Awaits() && one->state.next_time <= turn_.clock();
+  if (!delayed || turn_.NeedsRoom(Room::kAmple)) return;
+  const Timestamp time = one->state.next_time;
+  One next{version.ns, one->state, version};
+  next.state.last_time = kNever;
+  const ScheduleTimes times = next.times();
+  if (times.Next(time - Duration(1)) == time && times.Begin(time) > turn_.clock()) return;
+  Occurrence occurrence{.version = one->version.version, .time = time};
+  if (!Launch(*one, std::move(occurrence))) return;
+  one->state.position = time;
+  Put(*one);
 }
 
 bool Schedules::TakeOne(One& one) {

@@ -117,6 +117,7 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   bool TakeOne(One& one);
   // Takes all that are due, before something else is to hold for them.
   void TakeDue(const std::string& ns, const std::string& name);
+  void TakeDelayed(const DocumentVersion& version);
   // The first of the due times, up to `newest`, that is taken; nullopt: all of them are missed.
   std::optional<Timestamp> FirstTaken(const One& one, Timestamp newest);
   Result<Ok> Miss(One& one, Timestamp until);

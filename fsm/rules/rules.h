@@ -27,6 +27,7 @@ struct LimitAnswer {
   std::string key;             // unless kRoom: the first that there is no room under
   std::string why;             // unless kRoom: that key, its number, and who holds it
   bool singleton = false;      // unless kRoom: the key was written as `singleton`
+  bool crowded = false;        // kLeftOut: since as many wait already as may
   bool displaces = false;      // kWaits: more are to be cancelled in its favour than can be at once
 };
 

@@ -240,7 +240,7 @@ start: {machine: deploy, params: {items: "${items}", key: "${trigger.key}"}}
     assert one.count == 3 and one.kind == schedule.Occurrence.MANUAL
     assert json.loads(triggers.space.get("g-1").params)["items"] == [{"id": n} for n in (1, 2, 3)]
     trigger = triggers.get("g")
-    assert (trigger.duplicates, trigger.gathered, trigger.open_gatherings) == (1, 2, 0)
+    assert (trigger.duplicates, trigger.gathered, trigger.open_gatherings) == (1, 3, 0)
     assert trigger.webhook_path == f"/hooks/{triggers.space.name}/g"
 
 

@@ -137,7 +137,12 @@ TEST_CASE("as many wait as may") {
   world.Define(Limited("{key: k, waiting: 1}"));
   world.Start("m", "a");
   world.Start("m", "b");
-  CHECK(RefusalOf(world, {.machine = "m", .id = "c"}) == "LIMIT_REACHED");
+  const auto refused = world.TryStart({.machine = "m", .id = "c"});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().reason == Reason::kLimitReached);
+  // To wait would be refused again.
+  CHECK(refused.error().message.find("when there are fewer") != std::string::npos);
+  CHECK(refused.error().message.find("on_conflict wait") == std::string::npos);
   Finish(world, "a");
   world.Start("m", "c");
   CHECK(StateOf(world, "c") == "SCHEDULED");

@@ -96,6 +96,30 @@ TEST_CASE("what is counted is what the feed has") {
   CHECK(machine.queues.at("default").ready == 3);
 }
 
+TEST_CASE("of a plan its steps are counted, and nothing around them") {
+  World world;
+  world.Define("action: v\nplan: worker\n---\nplan: p\nflow: [{step: s, action: v}]\n");
+  world.Start("p");
+  const Task planner = world.ReadyOne();
+  (void)Copy(world);
+  REQUIRE(world.Do([&](Engine& e) {
+    return e.Report("ns", "i", {.transition = "planned",
+                                .claim = planner.claim,
+                                .output = R"({"flow":"[{step: t, action: x}]"})"});
+  }));
+  for (const char* step : {"s.t", "s"}) {
+    const Task task = world.ReadyOne();
+    CHECK(task.node == step);
+    REQUIRE(world.Report(task, "ok"));
+  }
+  const Measured copy = Copy(world);
+  for (const Measured::Node& node : MachineOf(copy, "p").nodes) {
+    CAPTURE(node.name);
+    CHECK(!node.name.empty());
+    CHECK(!node.name.starts_with('/'));
+  }
+}
+
 TEST_CASE("a claim counts once it is in the feed") {
   World world;
   world.Define(kMeasured);

@@ -336,6 +336,47 @@ TEST_CASE("neither a clock set back nor a new version repeats a time") {
   CHECK(Occurred(world).size() == 3);
 }
 
+TEST_CASE("a time that only jitter delays is not lost with the version that announced it") {
+  World world;
+  GoTo(world, At("2026-01-01T00:00:30Z"));
+  const auto with = [](const std::string& keys) {
+    return "schedule: s\n" + keys + "\noverlap: allow\nstart: {machine: report}\n";
+  };
+  const std::string jittered = with("every: 10m\njitter: 10m");
+  DefineAll(world, jittered);
+  const rows::ScheduleState state = StateOf(world);
+  REQUIRE(state.next_time == At("2026-01-01T00:10:00Z"));
+  REQUIRE(state.next_begin > At("2026-01-01T00:11:00Z"));
+  GoTo(world, At("2026-01-01T00:10:30Z"));
+  const std::string first = "20260101T001000Z STARTED s-20260101T001000Z";
+  SUBCASE("it begins where the next version has no jitter") {
+    DefineText(world, with("every: 10m"));
+    CHECK(Lines(world) == Strings{first});
+    world.Elapse(10min);
+    CHECK(Lines(world).size() == 2);
+  }
+  SUBCASE("it begins where the next version has other times") {
+    DefineText(world, with("every: 7m\njitter: 1s"));
+    CHECK(Lines(world) == Strings{first});
+  }
+  SUBCASE("it waits on where the next version delays it, too") {
+    DefineText(world, with("every: 10m\njitter: 10m\ndescription: new"));
+    CHECK(Occurred(world).empty());
+    world.Elapse(10min);
+    CHECK(Lines(world).front() == first);
+  }
+}
+
+TEST_CASE("a schedule that is defined at one of its times begins with the next one") {
+  World world;
+  GoTo(world, At("2026-01-01T01:00:00Z"));
+  DefineAll(world, "schedule: s\nevery: 1h\ncount: 1\noverlap: allow\nstart: {machine: report}\n");
+  world.Drain();
+  CHECK(Occurred(world).empty());
+  world.Elapse(1h);
+  CHECK(Lines(world) == Strings{"20260101T020000Z STARTED s-20260101T020000Z"});
+}
+
 TEST_CASE("a schedule ends, is deleted, and is defined again") {
   World world;
   GoTo(world, At("2026-01-01T00:30:00Z"));

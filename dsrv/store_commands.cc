@@ -7,6 +7,8 @@
 
 #include "dsrv/migrate/migrate.h"
 #include "dsrv/secretless.h"
+#include "dsrv/served.h"
+#include "fsm/yaml/definitions.h"
 
 namespace dfsmr {
 namespace {
@@ -26,6 +28,14 @@ int Report(const Result<std::string>& done) {
   if (!done) return StatusOf(done.error());
   std::printf("%s\n", done->c_str());
   return 0;
+}
+
+// Of limits, which know no time zones.
+Result<Document> ParseStoredDocument(std::string_view source) {
+  Parsed parsed = ParseStored(source);
+  if (parsed.ok() && parsed.documents.size() == 1) return std::move(parsed.documents.front());
+  return Error{Code::kDataLoss, Reason::kStoreFailed,
+               "the store holds a limit that is not accepted any more"};
 }
 
 // nullopt: go on.
@@ -58,7 +68,7 @@ int RunMigrate(int argc, char** argv) {
   app.add_option("--to-schema", migration.to.schema, "the schema of its tables")
       ->capture_default_str();
   app.add_option("--partitions", migration.partitions,
-                 "into how many parts: so far, as many as there are")
+                 "into how many parts: as many as there are, or of one part any number")
       ->check(CLI::Range(1, 1'024));
   if (const auto over = Parse(app, argc - 1, argv + 1)) return *over;
   const auto interrupt = [](int) { interrupted = true; };
@@ -66,6 +76,8 @@ int RunMigrate(int argc, char** argv) {
   std::signal(SIGTERM, interrupt);
   migration.interrupted = &interrupted;
   migration.tell = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  migration.compile = CompileStored;
+  migration.parse = ParseStoredDocument;
   return Report(Migrate(migration));
 }
 

@@ -1,9 +1,15 @@
 // Conversions between values and records that several sources of this folder need.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "fsm/rules/group.h"
 #include "record.pb.h"
+#include "storage/rows/feed.h"
 #include "storage/rows/instance.h"
+#include "storage/rows/resting.h"
+#include "storage/rows/stats.h"
 
 namespace dfsmr::rows {
 
@@ -39,6 +45,16 @@ Answer Decode(const record::Answer& in);
 // The instance in a row, with the tokens that have rows of their own.
 Result<Instance> DecodeInstance(const Reader& reader, InstanceName name, std::string_view key,
                                 std::string_view value, const Resolve& resolve);
+
+// The one in the row of a live instance, without namespace and id; nullopt: it does not rest.
+std::optional<Resting> RestingIn(std::string_view value);
+
+// The records of a page as they are encoded, until `visit` returns false.
+Result<Ok> VisitEncoded(const FeedPage& page,
+                        const std::function<bool(uint64_t seq, std::string_view record)>& visit);
+
+// What a row says of stopped instances that were dropped.
+Result<DroppedCounts> DroppedIn(std::string_view key, std::string_view value);
 
 // Writes the rows of the steps that have changed.
 void PutSteps(const Writer& writer, const Instance& instance, const Machine& machine);

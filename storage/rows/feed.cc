@@ -167,6 +167,11 @@ Result<Ok> ReadPage(const FeedPage& page, uint64_t first, const std::function<bo
   return Ok{};
 }
 
+Result<Ok> VisitEncoded(const FeedPage& page, const VisitRecord& visit) {
+  auto walked = WalkPage(page.first, page.bytes, visit);
+  return walked ? Result<Ok>(Ok{}) : walked.error();
+}
+
 // Of the pages that begin between `from` and `to`, the one that begins last; nullopt when there is
 // none.
 static Result<std::optional<FeedPage>> LastPage(const Reader& reader, uint64_t from, uint64_t to) {

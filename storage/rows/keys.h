@@ -169,6 +169,7 @@ enum Kind : uint8_t {
   kTold = 0x74,
   kEmptied = 0x75,
   kCounted = 0x76,
+  kCopied = 0x77,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -72,7 +72,9 @@ bool ReadResting(std::string_view token, Resting* out) {
   return !reader.failed && !out->node.empty();
 }
 
-std::optional<Resting> ReadResting(std::string_view value) {
+}  // namespace
+
+std::optional<Resting> RestingIn(std::string_view value) {
   using Field = record::Instance;
   Resting out;
   WireReader reader(value);
@@ -121,8 +123,6 @@ std::optional<Resting> ReadResting(std::string_view value) {
   return plain && !reader.failed ? std::optional(out) : std::nullopt;
 }
 
-}  // namespace
-
 Result<Ok> ScanLive(const Reader& reader, const Resolve& resolve,
                     const std::function<Result<Ok>(const Resting&)>& visit,
                     const std::function<Result<Ok>(Instance)>& visit_other) {
@@ -133,7 +133,7 @@ Result<Ok> ScanLive(const Reader& reader, const Resolve& resolve,
         KeyReader parts(key);
         const std::string_view ns = parts.Text();
         const std::string_view id = parts.Text();
-        if (auto resting = ReadResting(value)) {
+        if (auto resting = RestingIn(value)) {
           resting->ns = ns;
           resting->id = id;
           done = visit(*resting);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "storage/rows/encoding.h"
 #include "storage/rows/keys.h"
 
 namespace dfsmr::rows {
@@ -53,6 +54,16 @@ StoppedCounts StoppedOf(const record::VersionStats& in) {
 
 }  // namespace
 
+Result<DroppedCounts> DroppedIn(std::string_view key, std::string_view value) {
+  record::Stats in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+    return Corrupt("machine's counters", key);
+  }
+  DroppedCounts dropped;
+  for (const auto& one : in.versions()) dropped[one.version()] = StoppedOf(one);
+  return dropped;
+}
+
 void PutStats(const Writer& writer, const StatsRow& row) {
   record::Stats out;
   for (const auto& [version, counts] : row.versions) {
@@ -93,15 +104,11 @@ Result<Ok> ScanDropped(const Reader& reader,
   const std::string begin = Key(reader.partition, kDropped);
   return ScanAll(reader, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   record::Stats in;
-                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
-                     return Corrupt("machine's counters", key);
-                   }
-                   DroppedCounts dropped;
-                   for (const auto& one : in.versions()) dropped[one.version()] = StoppedOf(one);
+                   const auto dropped = DroppedIn(key, value);
+                   if (!dropped) return dropped.error();
                    KeyReader parts(key);
                    const std::string ns(parts.Text());
-                   visit(ns, std::string(parts.Text()), dropped);
+                   visit(ns, std::string(parts.Text()), *dropped);
                    return true;
                  });
 }

@@ -1,0 +1,411 @@
+#include "storage/rows/spread.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "storage/rows/bulk.h"
+#include "storage/rows/encoding.h"
+#include "storage/rows/feed.h"
+#include "storage/rows/keys.h"
+#include "storage/rows/machine.h"
+#include "storage/rows/message.h"
+#include "storage/rows/space.h"
+
+namespace dfsmr::rows {
+namespace {
+
+// Namespaces and ids have no zero bytes.
+uint64_t HashOf(InstanceName name) { return PlaceHash(name.ns, std::string(name.id) + "\x01"); }
+
+Error UnderWay(const std::string& what, const std::string& remedy) {
+  return {Code::kFailedPrecondition, Reason::kNone,
+          what + ": serve the store once more, " + remedy +
+              ", and let it move into another number of partitions then"};
+}
+
+template <typename Message>
+Result<Message> Parse(std::string_view key, std::string_view value, const char* what) {
+  Message message;
+  if (!message.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+    return Corrupt(what, key);
+  }
+  return message;
+}
+
+// Modulo 2^64.
+void Add(const GroupCounts& more, uint64_t by, GroupCounts* to) {
+  for (size_t i = 0; i < to->members.size(); ++i) to->members[i] += by * more.members[i];
+  to->stuck += by * more.stuck;
+  to->progress_live += static_cast<int64_t>(by) * more.progress_live;
+  to->progress_stopped += static_cast<int64_t>(by) * more.progress_stopped;
+}
+
+void Add(const StoppedCounts& more, StoppedCounts* to) {
+  to->all += more.all;
+  for (size_t i = 0; i < to->results.size(); ++i) to->results[i] += more.results[i];
+}
+
+uint8_t KindOf(std::string_view key) { return static_cast<uint8_t>(key[sizeof(PartitionId)]); }
+
+}  // namespace
+
+void PutCopied(const Writer& writer, const Copied& copied) {
+  writer.batch.Put(Key(writer.partition, kCopied).Number(copied.step), copied.up_to);
+  if (copied.step > 1) DropCopied(writer, copied.step - 1);
+}
+
+void DropCopied(const Writer& writer, uint64_t step) {
+  writer.batch.Delete(Key(writer.partition, kCopied).Number(step));
+}
+
+Result<Copied> GetCopied(const Reader& reader) {
+  Copied copied;
+  const std::string begin = Key(reader.partition, kCopied);
+  auto read = ScanAll(reader, begin, PrefixEnd(begin),
+                      [&](std::string_view key, std::string_view value) -> Result<bool> {
+                        copied = {KeyReader(key).Number(), std::string(value)};
+                        return true;
+                      });
+  return read ? Result<Copied>(std::move(copied)) : read.error();
+}
+
+bool IsOfCopied(std::string_view key) {
+  return key.size() > sizeof(PartitionId) && KindOf(key) == kCopied;
+}
+
+Result<Ok> Spread::Begin() {
+  auto last = LastSeq(source_);
+  if (!last) return last.error();
+  last_ = *last;
+  return ScanMachines(source_, [this](const MachineRow& row) {
+    if (!row.package.empty()) packaged_.emplace(row.ns, row.id, row.version);
+  });
+}
+
+Result<Ok> Spread::MayMove(const Reader& source) {
+  std::optional<Error> why;
+  auto read = ScanBulks(source, [&](BulkName name, const BulkRow& bulk) {
+    if (bulk.state != BulkState::kRunning) return;
+    why = UnderWay("bulk '" + std::string(name.id) + "' of namespace '" + std::string(name.ns) +
+                       "' is under way",
+                   "wait until it is done, or stop it");
+  });
+  if (!read) return read;
+  read = ScanSpaces(source, [&](std::string_view ns, const SpaceRow& row) {
+    if (row.state != SpaceState::kDraining && row.state != SpaceState::kDropping) return;
+    why = UnderWay("namespace '" + std::string(ns) + "' is being deleted", "wait until it is gone");
+  });
+  return read && why ? *why : read;
+}
+
+Result<Ok> Spread::Take(std::string_view key, std::string_view value) {
+  switch (KindOf(key)) {
+    case kLive:
+      return TakeLive(key, value);
+    case kStopped:
+      return TakeStopped(key, value);
+    case kSpec:
+      return TakeSpec(key, value);
+    case kOutput:
+    case kHistory:
+    case kStep:
+    case kGraph:
+    case kStarts:
+    case kPlanned:
+    case kUnstarted:
+      return MoveWith(key, value, 0);
+    case kByMachine:
+    case kChildren:
+    case kMember:
+    case kByCause:
+      return MoveWith(key, value, 1);
+    case kLabel:
+      return MoveWith(key, value, 2);
+    case kExpiry:
+      return MoveExpiry(key, value), Ok{};
+    case kFeed:
+      return TakePage(key, value);
+    case kKept:
+      return TakeRecord(KeyReader(key).Number(), value, true);
+    case kSharedGraph:
+      return TakeGraph(key, value);
+    case kDropped:
+      return TakeDropped(key, value);
+    case kGroupHead:
+      return TakeGroup(key, value);
+    case kAgent:
+      return TakeAgent(key, value);
+    case kLeftover:
+      return TakeLeftover(key, value);
+    case kCopied:
+      return Ok{};
+    case kClock:
+      return MoveToAll(key, value), Ok{};
+    default:
+      return MoveTo(kHome, key, value), Ok{};
+  }
+}
+
+// Where rows go -----------------------------------------------------------------------------------
+
+void Spread::MoveTo(PartitionId partition, std::string_view key, std::string_view value) {
+  std::string moved(key);
+  moved[0] = static_cast<char>(partition >> 8);
+  moved[1] = static_cast<char>(partition);
+  put_(std::move(moved), std::string(value));
+}
+
+void Spread::MoveToAll(std::string_view key, std::string_view value) {
+  for (PartitionId id = 0; id < partitions_; ++id) MoveTo(id, key, value);
+}
+
+Result<Ok> Spread::MoveWith(std::string_view key, std::string_view value, size_t at) {
+  KeyReader parts(key);
+  const std::string_view ns = parts.Text();
+  while (at-- > 0) parts.Text();
+  MoveTo(PlaceOf({ns, parts.Text()}), key, value);
+  return Ok{};
+}
+
+void Spread::MoveExpiry(std::string_view key, std::string_view value) {
+  KeyReader parts(key);
+  parts.Number();
+  const std::string_view ns = parts.Text();
+  MoveTo(PlaceOf({ns, parts.Text()}), key, value);
+}
+
+void Spread::PutAll(const Batch& batch) {
+  for (const Batch::Operation& one : batch.operations()) {
+    if (one.kind == Batch::Operation::Kind::kPut) put_(one.key, one.value);
+  }
+}
+
+// Instances ---------------------------------------------------------------------------------------
+
+Result<Ok> Spread::TakeLive(std::string_view key, std::string_view value) {
+  KeyReader parts(key);
+  const std::string_view ns = parts.Text();
+  const InstanceName name(ns, parts.Text());
+  const PartitionId place = PlaceOf(name);
+  MoveTo(place, key, value);
+  if (auto resting = RestingIn(value)) {
+    resting->ns = name.ns;
+    resting->id = name.id;
+    return visit_.resting(*resting, place);
+  }
+  auto instance = DecodeInstance(source_, name, key, value, resolve_);
+  if (!instance) return instance.error();
+  Note(*instance, place);
+  for (const Instance::Prerequisite& one : instance->after) {
+    if (PlaceOf({ns, one.instance}) == place) continue;
+    followers_.insert({instance->ns, one.instance, instance->id});
+  }
+  return visit_.other(*instance, place);
+}
+
+Result<Ok> Spread::TakeStopped(std::string_view key, std::string_view value) {
+  KeyReader parts(key);
+  const std::string_view ns = parts.Text();
+  const InstanceName name(ns, parts.Text());
+  const PartitionId place = PlaceOf(name);
+  MoveTo(place, key, value);
+  auto instance = DecodeInstance(source_, name, key, value, resolve_);
+  if (!instance) return instance.error();
+  Note(*instance, place);
+  if (place == kHome || instance->dry_run) return Ok{};
+  const MachineName machine{instance->ns, instance->machine};
+  StoppedCounts& counts = stopped_[machine][place][instance->version];
+  ++counts.all;
+  if (packaged_.contains({instance->ns, instance->machine, instance->version})) {
+    ++counts.results[static_cast<size_t>(instance->result)];
+  }
+  return Ok{};
+}
+
+void Spread::Note(const Instance& instance, PartitionId place) {
+  if (instance.plan && !instance.plan->graph.empty() && !instance.plan->OwnsGraph()) {
+    graphs_[{instance.ns, instance.plan->graph}].insert(place);
+  }
+  const MemberShare share = ShareOf(instance);
+  if (share.kind == MemberShare::Kind::kNone) return;
+  Members& members = groups_[{instance.ns, instance.provenance->group}][place];
+  members.all.Add(share);
+  if (share.Stopped()) members.stopped.Add(share);
+}
+
+Result<Ok> Spread::TakeSpec(std::string_view key, std::string_view value) {
+  auto spec = Parse<record::Spec>(key, value, "spec");
+  if (!spec) return spec.error();
+  KeyReader parts(key);
+  const std::string_view ns = parts.Text();
+  const InstanceName name(ns, parts.Text());
+  born_.emplace_back(HashOf(name), spec->first_seq());
+  MoveTo(PlaceOf(name), key, value);
+  return Ok{};
+}
+
+std::optional<uint64_t> Spread::BornOf(InstanceName name) const {
+  const auto found = std::ranges::lower_bound(born_, std::pair(HashOf(name), uint64_t{0}));
+  if (found == born_.end() || found->first != HashOf(name)) return std::nullopt;
+  return found->second;
+}
+
+// The feed ----------------------------------------------------------------------------------------
+
+Result<Ok> Spread::TakePage(std::string_view key, std::string_view value) {
+  MoveTo(kHome, key, value);
+  Result<Ok> outcome = Ok{};
+  const FeedPage page{KeyReader(key).Number(), 0, std::string(value)};
+  auto read = VisitEncoded(page, [&](uint64_t seq, std::string_view record) {
+    outcome = TakeRecord(seq, record, false);
+    return outcome.has_value();
+  });
+  return read ? outcome : read;
+}
+
+// What is of the history of an instance elsewhere is kept there. Of one that was removed, and of
+// another one that had its id before, nothing is.
+Result<Ok> Spread::TakeRecord(uint64_t seq, std::string_view record, bool kept) {
+  if (!std::exchange(sorted_, true)) std::ranges::sort(born_);
+  const std::string key = Key(kHome, kKept).Number(seq);
+  auto event = Parse<record::Event>(key, record, "record of the feed");
+  if (!event) return event.error();
+  const InstanceName name(event->ns(), event->instance());
+  const bool named_only = event->kind() == static_cast<uint32_t>(ChangeKind::kOccurred);
+  const PartitionId place = name.id.empty() || named_only ? kHome : PlaceOf(name);
+  if (kept) return MoveTo(place, key, record), Ok{};
+  if (place == kHome) return Ok{};
+  const auto born = BornOf(name);
+  if (born && seq >= *born) MoveTo(place, key, record);
+  return Ok{};
+}
+
+// What several instances have -----------------------------------------------------------------------
+
+Result<Ok> Spread::TakeGraph(std::string_view key, std::string_view value) {
+  KeyReader parts(key);
+  const std::string ns(parts.Text());
+  const auto users = graphs_.find({ns, std::string(parts.Text())});
+  if (users == graphs_.end()) return Ok{};
+  for (const PartitionId id : users->second) MoveTo(id, key, value);
+  return Ok{};
+}
+
+// Home goes on counting those of its own, and knows what the others have; these know that it does.
+Result<Ok> Spread::TakeGroup(std::string_view key, std::string_view value) {
+  auto home = DecodeGroup(key, value);
+  if (!home) return home.error();
+  KeyReader parts(key);
+  const std::string ns(parts.Text());
+  const std::string name(parts.Text());
+  auto& members = groups_[{ns, name}];
+  Batch batch;
+  const bool closed = home->paused || home->order.Cancels();
+  for (PartitionId id = 1; id < partitions_; ++id) {
+    const auto known = members.find(id);
+    if (known == members.end() && !closed) continue;
+    GroupRow row{.create_time = home->create_time, .paused = home->paused, .order = home->order};
+    if (known != members.end()) {
+      row.counts = known->second.stopped;
+      row.apart = known->second.all;
+      Add(known->second.stopped, UINT64_MAX, &home->counts);  // minus one
+      Add(known->second.all, 1, &home->apart);
+    } else {
+      row.order = {};  // there is nobody to follow it
+    }
+    PutGroup({batch, id}, {ns, name}, row);
+  }
+  PutGroup({batch, kHome}, {ns, name}, *home);
+  PutAll(batch);
+  return Ok{};
+}
+
+// What an agent has done is added up over all partitions.
+Result<Ok> Spread::TakeAgent(std::string_view key, std::string_view value) {
+  auto agent = Parse<record::Agent>(key, value, "agent");
+  if (!agent) return agent.error();
+  MoveTo(kHome, key, value);
+  agent->clear_done();
+  agent->clear_failed();
+  agent->clear_abandoned();
+  const std::string elsewhere = agent->SerializeAsString();
+  for (PartitionId id = 1; id < partitions_; ++id) MoveTo(id, key, elsewhere);
+  return Ok{};
+}
+
+Result<Ok> Spread::TakeLeftover(std::string_view key, std::string_view value) {
+  auto leftover = Parse<record::Leftover>(key, value, "leftover");
+  if (!leftover) return leftover.error();
+  const std::string ns(KeyReader(key).Text());
+  MoveTo(PlaceOf({ns, leftover->instance()}), key, value);
+  return Ok{};
+}
+
+Result<Ok> Spread::TakeDropped(std::string_view key, std::string_view value) {
+  auto dropped = DroppedIn(key, value);
+  if (!dropped) return dropped.error();
+  KeyReader parts(key);
+  const std::string ns(parts.Text());
+  dropped_[{ns, std::string(parts.Text())}] = *std::move(dropped);
+  return Ok{};
+}
+
+// In the end --------------------------------------------------------------------------------------
+
+Result<Ok> Spread::Finish() {
+  if (auto put = PutFollowers(); !put) return put;
+  PutCounters();
+  Batch batch;
+  for (PartitionId id = 1; id < partitions_; ++id) {
+    PutNumber({batch, id}, Key(id, kFeedStart), last_ + 1);
+    PutStatsSeq({batch, id}, last_);
+  }
+  PutAll(batch);
+  return Ok{};
+}
+
+// What has stopped is counted where it lives, and counts as removed at home. What else was counted
+// stays there, since it is added up over all partitions.
+void Spread::PutCounters() {
+  Batch batch;
+  for (const auto& [machine, places] : stopped_) {
+    DroppedCounts& dropped = dropped_[machine];
+    for (const auto& [id, versions] : places) {
+      StatsRow row{.ns = machine.first, .machine = machine.second};
+      for (const auto& [version, counts] : versions) {
+        row.versions[version].stopped = counts;
+        Add(counts, &dropped[version]);
+      }
+      PutStats({batch, id}, row);
+    }
+  }
+  for (const auto& [machine, dropped] : dropped_) {
+    PutDropped({batch, kHome}, machine.first, machine.second, dropped);
+  }
+  PutAll(batch);
+}
+
+// That which they wait for knows of them. If it does not live any more, it is asked by a message,
+// as at a start.
+Result<Ok> Spread::PutFollowers() {
+  Batch batch;
+  std::map<std::pair<PartitionId, PartitionId>, uint64_t> sent;
+  for (const Follower& one : followers_) {
+    const InstanceName name(one.ns, one.instance);
+    const PartitionId from = PlaceOf({one.ns, one.follower});
+    const PartitionId there = PlaceOf(name);
+    const uint64_t born = BornOf({one.ns, one.follower}).value_or(0);
+    auto lives = IsLive(source_, name);
+    if (!lives) return lives.error();
+    if (*lives) {
+      PutFollower({batch, there}, {one.ns, one.instance, one.follower, from, born});
+    } else {
+      const Message::Follow follow{one.ns, one.instance, one.follower, born};
+      PutOut({batch, from}, there, ++sent[{from, there}], EncodeMessage({follow}));
+    }
+  }
+  PutAll(batch);
+  return Ok{};
+}
+
+}  // namespace dfsmr::rows

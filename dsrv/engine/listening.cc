@@ -10,6 +10,7 @@
 #include "dsrv/engine/trigger_state.h"
 #include "fsm/rules/rules.h"
 #include "storage/rows/feed.h"
+#include "storage/rows/instance.h"
 
 namespace dfsmr {
 namespace {
@@ -48,6 +49,17 @@ bool MayWant(const TriggerState& state, const ItemSource& source, const Event& e
   if (event.about && event.about->dry_run) return false;
   if (!change || DepthOf(event) > kLaunchDepthMax || !Passes(*change, event)) return false;
   return change->from_oldest || event.seq > state.row.since;
+}
+
+// An instance of another partition, as its rows say. Home's feed has changes of such ones where
+// they came to live there later, by dsrv migrate. False: there is none.
+bool ReadMoved(const Event& event, const rows::Reader& there, Residents& residents, Resident* to) {
+  auto instance = residents.ReadElsewhere(event.ns, event.instance);
+  auto spec = instance ? rows::GetSpec(there, *instance) : instance.error();
+  if (!spec) return false;
+  to->instance = *std::move(instance);
+  to->spec = std::make_shared<const Spec>(*std::move(spec));
+  return true;
 }
 
 }  // namespace
@@ -263,9 +275,19 @@ std::vector<const ItemSource*> Listening::SourcesFor(const TriggerState& state,
 void Listening::Look(TriggerState& state, const Event& event,
                      const std::vector<const ItemSource*>& sources) {
   Resident* resident = nullptr;
+  Resident moved;
+  rows::Reader rows = turn_.reader();
   if (!event.instance.empty()) {
     auto loaded = residents_.Load(event.ns, event.instance);
     if (loaded) resident = *loaded;
+    const rows::Reader there = residents_.RowsOf(event.ns, event.instance);
+    // What has OCCURRED names one that it is not a change of.
+    const bool elsewhere = !resident && there.partition != rows.partition &&
+                           event.kind != ChangeKind::kOccurred;
+    if (elsewhere && ReadMoved(event, there, residents_, &moved)) {
+      resident = &moved;
+      rows.partition = there.partition;
+    }
   }
   const auto spec = resident ? residents_.SpecOf(*resident)
                              : Result<std::shared_ptr<const Spec>>(std::make_shared<const Spec>());
@@ -274,7 +296,7 @@ void Listening::Look(TriggerState& state, const Event& event,
     const InstanceResult result = resident ? resident->instance.result : InstanceResult::kNone;
     if (!Passes(*source->change(), event, result, (*spec)->labels)) continue;
     if (item_seq_ != event.seq) {
-      item_ = ChangeItem(event, turn_.partition(), resident, residents_, turn_.reader());
+      item_ = ChangeItem(event, turn_.partition(), resident, residents_, rows);
       item_seq_ = event.seq;
     }
     const auto took = taker_.TakeChange(state, {*source, item_, DepthOf(event) + 1, event.seq});

@@ -134,9 +134,12 @@ Result<Ok> Residents::LoadLeft(Resident& resident, NodeIndex home) {
   return LoadGraphOfLeft(resident);
 }
 
+rows::Reader Residents::RowsOf(const std::string& ns, const std::string& id) const {
+  return {turn_.reader().view, PartitionOf(ns, id, options_.partitions)};
+}
+
 Result<Instance> Residents::ReadElsewhere(const std::string& ns, const std::string& id) const {
-  const rows::Reader there{turn_.reader().view, PartitionOf(ns, id, options_.partitions)};
-  return rows::GetInstance(there, {ns, id}, catalog_.resolve());
+  return rows::GetInstance(RowsOf(ns, id), {ns, id}, catalog_.resolve());
 }
 
 Result<std::optional<uint64_t>> Residents::FirstSeqOf(const std::string& ns,

@@ -47,6 +47,8 @@ class Residents {
   // The number of an instance's first record, without bringing the instance into memory. nullopt:
   // there is no such instance.
   Result<std::optional<uint64_t>> FirstSeqOf(const std::string& ns, const std::string& id);
+  // The rows of the partition in which an instance lives.
+  rows::Reader RowsOf(const std::string& ns, const std::string& id) const;
   // One of another partition, as the rows of that one have it. kNotFound: there is none.
   Result<Instance> ReadElsewhere(const std::string& ns, const std::string& id) const;
   Result<std::shared_ptr<const Spec>> SpecOf(Resident& resident);

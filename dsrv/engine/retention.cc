@@ -9,6 +9,7 @@
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/statistics.h"
 #include "storage/rows/feed.h"
+#include "storage/rows/past.h"
 #include "storage/rows/retention.h"
 
 namespace dfsmr {
@@ -116,21 +117,23 @@ void Retention::TrimFeed() {
   const size_t most = kTrimsPerPass + turn_.records();
   std::pair<std::string, std::string> last;  // records of one instance are often neighbours
   std::optional<uint64_t> last_first;
+  const auto keep = [&](const Event& event) {
+    // What names an instance is not of its history.
+    if (event.kind == ChangeKind::kOccurred) return false;
+    if (event.instance.empty()) return false;
+    if (last.second != event.instance || last.first != event.ns) {
+      last = {event.ns, event.instance};
+      auto found = residents_.FirstSeqOf(event.ns, event.instance);
+      last_first = found ? *found : std::nullopt;
+    }
+    // What is older is of an instance that had the same id.
+    if (!last_first) return false;
+    return /*mutant history-loses-first*/ event.seq >= *last_first /*end*/;
+  };
+  turn_.Trust(rows::TrimPast(turn_.reader(), turn_.writer(), turn_.feed_start(), horizon, most,
+                             keep));
   auto first = rows::TrimFeed(turn_.reader(), turn_.writer(), turn_.feed_start(), horizon, most,
-                              [&](const Event& event) {
-                                // What names an instance is not of its history.
-                                if (event.kind == ChangeKind::kOccurred) return false;
-                                if (event.instance.empty()) return false;
-                                if (last.second != event.instance || last.first != event.ns) {
-                                  last = {event.ns, event.instance};
-                                  auto found = residents_.FirstSeqOf(event.ns, event.instance);
-                                  last_first = found ? *found : std::nullopt;
-                                }
-                                // What is older is of an instance that had the same id.
-                                if (!last_first) return false;
-                                return /*mutant history-loses-first*/ event.seq >=
-                                       *last_first /*end*/;
-                              });
+                              keep);
   if (!turn_.Trust(first)) return;
   if (*first - turn_.feed_start() >= most) {
     trim_due_ = turn_.clock();

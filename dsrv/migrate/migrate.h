@@ -3,9 +3,9 @@
 // Into one of as many partitions rows are copied as they are (copying.h); one of a single partition
 // may become one of several (spreading.h). As long as it is not whole the target has a mark
 // (storage/moved.h), so that nobody serves it; the source has one from the beginning on, since what
-// it would accept meanwhile would be lost. An interrupted copy goes on where it was. At the end both
-// are read and compared. The target's epochs go on above the source's, and it has a life of its own:
-// claims of before may report after, cursors of before are void.
+// it would accept meanwhile would be lost. An interrupted copy goes on where it was. At the end
+// both are read and compared. The target's epochs go on above the source's, and it has a life of
+// its own: claims of before may report after, cursors of before are void.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ struct Migration {
 };
 
 // A line about what was copied. kFailedPrecondition: one of the two is served, the target is not
-// empty, the source has moved elsewhere, or it cannot become one of that many partitions. kDataLoss:
-// they differ at the end.
+// empty, the source has moved elsewhere, or it cannot become one of that many partitions.
+// kDataLoss: they differ at the end.
 Result<std::string> Migrate(const Migration& migration);
 
 }  // namespace dfsmr

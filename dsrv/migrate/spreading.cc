@@ -1,6 +1,6 @@
 #include "dsrv/migrate/spreading.h"
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 
 #include "dsrv/migrate/stakes.h"
@@ -12,28 +12,13 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kRows = 40'000;  // in all batches together
+// In all batches together, so that each is some hundred rows at least.
+constexpr size_t kRows = 40'000;
+constexpr size_t kRowsOfEach = 500;
 constexpr size_t kBytes = 32 << 20;
+constexpr size_t kBytesOfEach = 128 << 10;
 constexpr uint64_t kLookEvery = 4'096;
 constexpr std::string_view kAll = "\xFF";  // after all keys of the source
-
-// Of rows in any order.
-struct Sum {
-  Tally tally;
-  uint64_t hashes = 0;
-
-  void Add(std::string_view key, std::string_view value) {
-    Digest digest;
-    digest.Mix(key);
-    digest.Mix(value);
-    // Sums of what FNV makes of nearly the same texts are nearly the same.
-    uint64_t hash = digest.number();
-    hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdull;
-    hashes += hash ^ hash >> 33;
-    tally.Add(key, value);
-  }
-  friend bool operator==(const Sum&, const Sum&) = default;
-};
 
 }  // namespace
 
@@ -108,7 +93,9 @@ Result<Ok> Spreading::Copy() {
   if (auto compiled = CompileAll(); !compiled) return compiled;
   if (before[kHome].up_to == kAll) return Ok{};
   std::string at;  // the row of the source that is taken
+  Sum sum;
   const Put put = [&](std::string key, std::string value) {
+    sum.Add(key, value);
     const PartitionId id = PartitionIn(key);
     if (at <= before[id].up_to) return;
     ++rows_;
@@ -119,7 +106,7 @@ Result<Ok> Spreading::Copy() {
   auto copied = Pass(
       "copied", put, [&at](std::string_view key) { at = key; },
       [this](std::string_view key) {
-        return rows_ >= kRows || bytes_ >= kBytes ? Flush(key) : Ok{};
+        return Full() ? Flush(key) : Ok{};
       },
       &tally);
   if (copied) {
@@ -127,7 +114,13 @@ Result<Ok> Spreading::Copy() {
     copied = Flush(kAll);
   }
   const auto settled = Settle();
+  if (copied && sum.tally.live == tally.live && sum.tally.stopped == tally.stopped) source_ = sum;
   return copied ? settled : copied;
+}
+
+bool Spreading::Full() const {
+  return rows_ >= std::max(kRows, kRowsOfEach * partitions_) ||
+         bytes_ >= std::max(kBytes, kBytesOfEach * partitions_);
 }
 
 Result<Ok> Spreading::Flush(std::string_view key) {
@@ -168,30 +161,54 @@ Result<Ok> Spreading::End() {
 
 // Comparing ---------------------------------------------------------------------------------------
 
-Result<Tally> Spreading::Compare() {
-  Sum source;
-  Tally read_rows;
-  auto read = Pass(
-      "compared, of the source",
-      [&source](const std::string& key, const std::string& value) { source.Add(key, value); },
-      [](std::string_view) {}, [](std::string_view) { return Ok{}; }, &read_rows);
-  if (!read) return read.error();
-  Sum target;
+void Spreading::Sum::Add(std::string_view key, std::string_view value) {
+  Digest digest;
+  digest.Mix(key);
+  digest.Mix(value);
+  // What FNV makes of nearly the same texts is nearly the same: so would sums be.
+  uint64_t hash = digest.number();
+  hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdull;
+  hashes += hash ^ hash >> 33;
+  tally.Add(key, value);
+}
+
+Result<Spreading::Sum> Spreading::ReadTarget() {
+  Sum sum;
   const auto begin = Clock::now();
   bool interrupted = false;
-  read = pair_.target().ScanOnce("", "", [&](std::string_view key, std::string_view value) {
-    if (rows::IsOfCopied(key)) return true;
-    target.Add(key, value);
-    if (target.tally.rows % kLookEvery != 0) return true;
-    pair_.Tell("compared, of the copy", target.tally, begin);
-    interrupted = pair_.Interrupted();
-    return !interrupted;
-  });
+  const auto read =
+      pair_.target().ScanOnce("", "", [&](std::string_view key, std::string_view value) {
+        if (rows::IsOfCopied(key)) return true;
+        sum.Add(key, value);
+        if (sum.tally.rows % kLookEvery != 0) return true;
+        pair_.Tell("compared, of the copy", sum.tally, begin);
+        interrupted = pair_.Interrupted();
+        return !interrupted;
+      });
   if (!read) return read.error();
   if (interrupted) return Pair::Interruption();
-  const bool same = source == target && read_rows.live == target.tally.live &&
-                    read_rows.stopped == target.tally.stopped;
-  return same ? Result<Tally>(target.tally) : pair_.Differs(source.tally, target.tally);
+  return sum;
+}
+
+// The source is read once more only where copying has not read all of it.
+Result<Tally> Spreading::Compare() {
+  if (!source_) {
+    Sum sum;
+    Tally tally;
+    auto read = Pass(
+        "compared, of the source",
+        [&sum](const std::string& key, const std::string& value) { sum.Add(key, value); },
+        [](std::string_view) {}, [](std::string_view) { return Ok{}; }, &tally);
+    if (!read) return read.error();
+    if (sum.tally.live != tally.live || sum.tally.stopped != tally.stopped) {
+      return pair_.Differs(tally, sum.tally);
+    }
+    source_ = sum;
+  }
+  auto target = ReadTarget();
+  if (!target) return target.error();
+  return *source_ == *target ? Result<Tally>(target->tally)
+                             : pair_.Differs(source_->tally, target->tally);
 }
 
 }  // namespace dfsmr

@@ -5,14 +5,16 @@
 // partitions do not have. Home is written last: when it has all, the others have.
 //
 // In the end both are compared: the sum of a hash of each row that the source stands for, with that
-// of each row that there is.
+// of each row that there is. Sums, since the rows come in another order.
 #pragma once
 
 #include <functional>
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -36,6 +38,13 @@ class Spreading {
   Result<Ok> End();
 
  private:
+  struct Sum {
+    Tally tally;
+    uint64_t hashes = 0;
+
+    void Add(std::string_view key, std::string_view value);
+    friend bool operator==(const Sum&, const Sum&) = default;
+  };
   using Put = std::function<void(std::string key, std::string value)>;
   // Of a row of the source, before what it becomes is put, and when all of that was. Stops at the
   // first error. What comes of all rows together has a key after all of theirs.
@@ -48,7 +57,9 @@ class Spreading {
                   Tally* tally);
   // `key`: of the source, up to which the batches have all.
   Result<Ok> Flush(std::string_view key);
+  bool Full() const;
   Result<Ok> Settle();
+  Result<Sum> ReadTarget();
   Result<Ok> DropCopied(PartitionId id);
 
   Pair& pair_;
@@ -59,6 +70,7 @@ class Spreading {
   size_t rows_ = 0;   // in these
   size_t bytes_ = 0;
   std::future<Result<Ok>> sent_;
+  std::optional<Sum> source_;  // what there is to be, once all of it was read
 };
 
 }  // namespace dfsmr

@@ -4,6 +4,7 @@
 
 #include "storage/rows/encoding.h"
 #include "storage/rows/keys.h"
+#include "storage/rows/past.h"
 
 namespace dfsmr::rows {
 namespace {
@@ -132,7 +133,7 @@ Result<bool> VisitPage(uint64_t start, std::string_view bytes, uint64_t first,
                        const std::function<bool(Event)>& visit) {
   Result<bool> more = true;
   auto walked = WalkPage(start, bytes, [&](uint64_t seq, std::string_view record) {
-    if (seq < first) return true;
+    if (seq < first || record.empty()) return true;
     auto event = DecodeEvent(seq, record);
     more = event ? Result<bool>(visit(*std::move(event))) : Result<bool>(event.error());
     return more.has_value() && *more;
@@ -223,7 +224,7 @@ Result<Ok> ScanFeedBackwards(const Reader& reader, uint64_t from, uint64_t befor
       [&](std::string_view key, std::string_view value) {
         std::vector<std::pair<uint64_t, std::string_view>> records;
         auto walked = WalkPage(SeqOf(key), value, [&](uint64_t seq, std::string_view record) {
-          if (seq >= from && seq < before) records.emplace_back(seq, record);
+          if (seq >= from && seq < before && !record.empty()) records.emplace_back(seq, record);
           return seq < before;
         });
         if (!walked) outcome = walked.error();
@@ -239,20 +240,48 @@ Result<Ok> ScanFeedBackwards(const Reader& reader, uint64_t from, uint64_t befor
   return scanned ? outcome : scanned;
 }
 
-Result<Ok> ScanKept(const Reader& reader, uint64_t from, uint64_t before, bool backwards,
-                    const std::function<bool(Event)>& visit) {
-  if (from >= before) return Ok{};
-  Result<Ok> outcome = Ok{};
+// Those in rows of their own. False: `visit` has returned false.
+static Result<bool> ScanSingles(const Reader& reader, uint64_t from, uint64_t before,
+                                bool backwards, const std::function<bool(Event)>& visit) {
+  Result<bool> more = true;
   auto scanned = reader.view.Scan(
       Key(reader.partition, kKept).Number(from).bytes(),
       Key(reader.partition, kKept).Number(before).bytes(),
       [&](std::string_view key, std::string_view value) {
         auto event = DecodeEvent(SeqOf(key), value);
-        if (!event) outcome = event.error();
-        return event && visit(*std::move(event));
+        more = event ? Result<bool>(visit(*std::move(event))) : event.error();
+        return more && *more;
       },
       backwards);
-  return scanned ? outcome : scanned;
+  return scanned ? more : scanned.error();
+}
+
+// The same for those in pages.
+static Result<bool> ScanPast(const Reader& reader, uint64_t from, uint64_t before, bool backwards,
+                             const std::function<bool(Event)>& visit) {
+  bool more = true;
+  const auto look = [&](Event event) {
+    if (event.seq >= before) return false;
+    return more = visit(std::move(event));
+  };
+  auto scanned = backwards ? ScanFeedBackwards(reader, from, before, look)
+                           : ScanFeed(reader, from, look);
+  return scanned ? Result<bool>(more) : scanned.error();
+}
+
+Result<Ok> ScanKept(const Reader& reader, uint64_t from, uint64_t before, bool backwards,
+                    const std::function<bool(Event)>& visit) {
+  if (from >= before) return Ok{};
+  auto past = PastStart(reader);
+  if (!past) return past.error();
+  const bool paged = *past < before;
+  Result<bool> more = true;
+  if (paged && backwards) more = ScanPast(reader, std::max(from, *past), before, true, visit);
+  if (more && *more) more = ScanSingles(reader, from, before, backwards, visit);
+  if (more && *more && paged && !backwards) {
+    more = ScanPast(reader, std::max(from, *past), before, false, visit);
+  }
+  return more ? Result<Ok>(Ok{}) : more.error();
 }
 
 Result<uint64_t> LastSeq(const Reader& reader) {
@@ -335,11 +364,11 @@ Result<Ok> HistoryBackwards(const Reader& reader, const Instance& instance,
   return scanned ? outcome : scanned;
 }
 
-Result<uint64_t> TrimFeed(const Reader& reader, const Writer& writer, uint64_t begin,
-                          Timestamp horizon, size_t most,
-                          const std::function<bool(const Event&)>& keep) {
+// Of the pages from `begin` on, before the key `end`. Returns after which number it has ended.
+static Result<uint64_t> TrimPages(const Reader& reader, const Writer& writer, uint64_t begin,
+                                  const std::string& end, Timestamp horizon, size_t most,
+                                  const std::function<bool(const Event&)>& keep) {
   uint64_t first = begin;
-  const std::string end = PrefixEnd(Key(reader.partition, kFeed).bytes());
   auto scanned =
       ScanAll(reader, FeedKey(reader.partition, begin), end,
               [&](std::string_view key, std::string_view value) -> Result<bool> {
@@ -348,6 +377,7 @@ Result<uint64_t> TrimFeed(const Reader& reader, const Writer& writer, uint64_t b
                 std::vector<std::pair<uint64_t, std::string_view>> kept;
                 Result<Ok> sound = Ok{};
                 auto next = WalkPage(SeqOf(key), value, [&](uint64_t seq, std::string_view record) {
+                  if (record.empty()) return true;
                   auto event = DecodeEvent(seq, record);
                   if (!event) sound = event.error();
                   old = event && event->time <= horizon;
@@ -364,8 +394,46 @@ Result<uint64_t> TrimFeed(const Reader& reader, const Writer& writer, uint64_t b
                 return true;
               });
   if (!scanned) return scanned.error();
-  if (first > begin) PutNumber(writer, Key(writer.partition, kFeedStart), first);
   return first;
+}
+
+Result<uint64_t> TrimFeed(const Reader& reader, const Writer& writer, uint64_t begin,
+                          Timestamp horizon, size_t most,
+                          const std::function<bool(const Event&)>& keep) {
+  const std::string end = PrefixEnd(Key(reader.partition, kFeed).bytes());
+  auto first = TrimPages(reader, writer, begin, end, horizon, most, keep);
+  if (!first) return first;
+  if (*first > begin) PutNumber(writer, Key(writer.partition, kFeedStart), *first);
+  return first;
+}
+
+// The past ----------------------------------------------------------------------------------------
+
+Result<uint64_t> PastStart(const Reader& reader) {
+  return GetNumber(reader, Key(reader.partition, kPast), UINT64_MAX);
+}
+
+void PutPastStart(const Writer& writer, uint64_t seq) {
+  PutNumber(writer, Key(writer.partition, kPast), seq);
+}
+
+Result<Ok> TrimPast(const Reader& reader, const Writer& writer, uint64_t start, Timestamp horizon,
+                    size_t most, const std::function<bool(const Event&)>& keep) {
+  auto begin = PastStart(reader);
+  if (!begin || *begin == UINT64_MAX) return begin ? Result<Ok>(Ok{}) : begin.error();
+  const std::string end = FeedKey(reader.partition, start);
+  auto first = TrimPages(reader, writer, *begin, end, horizon, most, keep);
+  if (!first) return first.error();
+  bool more = false;
+  auto rest = reader.view.Scan(FeedKey(reader.partition, *first), end,
+                               [&more](std::string_view, std::string_view) {
+                                 more = true;
+                                 return false;
+                               });
+  if (!rest) return rest;
+  if (!more) writer.batch.Delete(Key(writer.partition, kPast));
+  if (more && *first > *begin) PutPastStart(writer, *first);
+  return Ok{};
 }
 
 }  // namespace dfsmr::rows

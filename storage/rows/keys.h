@@ -85,6 +85,9 @@
 //                                          that is being deleted; when that was made (8)
 //   0x76 counted   ns key partition(2)    record.Counted: at home for each other partition, and home
 //                                          itself for all together; elsewhere for itself
+//   0x77 copied    number(8)               of a copy that is being made: the last key of its source of
+//                                          which the partition has all
+//   0x78 past                              where the feed's pages before its start begin (8)
 //
 // A transition of a plain machine writes its instance's row and nothing else; the records of a
 // whole turn share the pages of the feed. The history of an instance is the list of its records'
@@ -170,6 +173,7 @@ enum Kind : uint8_t {
   kEmptied = 0x75,
   kCounted = 0x76,
   kCopied = 0x77,
+  kPast = 0x78,
 };
 
 // Builds keys: Key(partition, kind).Text(ns).Number(seq).

@@ -9,6 +9,7 @@
 #include "storage/rows/keys.h"
 #include "storage/rows/machine.h"
 #include "storage/rows/message.h"
+#include "storage/rows/past.h"
 #include "storage/rows/space.h"
 
 namespace dfsmr::rows {
@@ -43,6 +44,11 @@ void Add(const GroupCounts& more, uint64_t by, GroupCounts* to) {
 void Add(const StoppedCounts& more, StoppedCounts* to) {
   to->all += more.all;
   for (size_t i = 0; i < to->results.size(); ++i) to->results[i] += more.results[i];
+}
+
+void PutVarint(uint64_t number, std::string* to) {
+  for (; number >= 128; number >>= 7) *to += static_cast<char>(number | 128);
+  *to += static_cast<char>(number);
 }
 
 uint8_t KindOf(std::string_view key) { return static_cast<uint8_t>(key[sizeof(PartitionId)]); }
@@ -126,7 +132,7 @@ Result<Ok> Spread::Take(std::string_view key, std::string_view value) {
     case kFeed:
       return TakePage(key, value);
     case kKept:
-      return TakeRecord(KeyReader(key).Number(), value, true);
+      return TakeKept(key, value);
     case kSharedGraph:
       return TakeGraph(key, value);
     case kDropped:
@@ -252,35 +258,57 @@ std::optional<uint64_t> Spread::BornOf(InstanceName name) const {
 
 // The feed ----------------------------------------------------------------------------------------
 
+// It stays at home. What is of the histories of instances elsewhere is there, too, before the start
+// of the feed that begins there.
 Result<Ok> Spread::TakePage(std::string_view key, std::string_view value) {
   MoveTo(kHome, key, value);
+  if (!std::exchange(sorted_, true)) std::ranges::sort(born_);
   Result<Ok> outcome = Ok{};
+  std::map<PartitionId, FeedPage> pages;
   const FeedPage page{KeyReader(key).Number(), 0, std::string(value)};
   auto read = VisitEncoded(page, [&](uint64_t seq, std::string_view record) {
-    outcome = TakeRecord(seq, record, false);
-    return outcome.has_value();
+    auto place = PlaceOfRecord(seq, record, true);
+    if (!place) outcome = place.error();
+    if (!place || *place == kHome) return place.has_value();
+    FeedPage& there = pages[*place];
+    if (there.bytes.empty()) there = {seq, seq - 1, std::string(1, '\0')};
+    there.bytes.append(seq - there.last - 1, '\0');  // empty ones
+    PutVarint(record.size(), &there.bytes);
+    there.bytes += record;
+    there.last = seq;
+    return true;
   });
-  return read ? outcome : read;
+  if (!read || !outcome) return read ? outcome : read;
+  for (auto& [id, there] : pages) {
+    past_.try_emplace(id, there.first);
+    put_(FeedKey(id, there.first), std::move(there.bytes));
+  }
+  return Ok{};
 }
 
-// What is of the history of an instance elsewhere is kept there. Of one that was removed, and of
-// another one that had its id before, nothing is.
-Result<Ok> Spread::TakeRecord(uint64_t seq, std::string_view record, bool kept) {
-  if (!std::exchange(sorted_, true)) std::ranges::sort(born_);
-  const std::string key = Key(kHome, kKept).Number(seq);
-  auto event = Parse<record::Event>(key, record, "record of the feed");
+Result<Ok> Spread::TakeKept(std::string_view key, std::string_view value) {
+  auto place = PlaceOfRecord(KeyReader(key).Number(), value, false);
+  if (!place) return place.error();
+  MoveTo(*place, key, value);
+  return Ok{};
+}
+
+// Where the history is that has a record of the feed; home, if none has. Of an instance that was
+// removed, and of another one that had its id before, none has.
+Result<PartitionId> Spread::PlaceOfRecord(uint64_t seq, std::string_view record,
+                                          bool in_feed) const {
+  auto event = Parse<record::Event>(Key(kHome, kKept).Number(seq).bytes(), record,
+                                    "record of the feed");
   if (!event) return event.error();
   const InstanceName name(event->ns(), event->instance());
   const bool named_only = event->kind() == static_cast<uint32_t>(ChangeKind::kOccurred);
   const PartitionId place = name.id.empty() || named_only ? kHome : PlaceOf(name);
-  if (kept) return MoveTo(place, key, record), Ok{};
-  if (place == kHome) return Ok{};
+  if (!in_feed || place == kHome) return place;
   const auto born = BornOf(name);
-  if (born && seq >= *born) MoveTo(place, key, record);
-  return Ok{};
+  return born && seq >= *born ? place : kHome;
 }
 
-// What several instances have -----------------------------------------------------------------------
+// What several instances have ---------------------------------------------------------------------
 
 Result<Ok> Spread::TakeGraph(std::string_view key, std::string_view value) {
   KeyReader parts(key);
@@ -359,6 +387,7 @@ Result<Ok> Spread::Finish() {
   for (PartitionId id = 1; id < partitions_; ++id) {
     PutNumber({batch, id}, Key(id, kFeedStart), last_ + 1);
     PutStatsSeq({batch, id}, last_);
+    if (past_.contains(id)) PutPastStart({batch, id}, past_.at(id));
   }
   PutAll(batch);
   return Ok{};

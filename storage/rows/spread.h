@@ -2,7 +2,7 @@
 // lives, what belongs to all at home, and besides them what partitions keep of each other.
 //
 // The feed stays at home, with its numbers; the others begin theirs after the last of these. So no
-// number means two things, and a history finds its records as those that a feed no longer holds.
+// number means two things. What is of the histories of their instances lies before that (past.h).
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ class Spread {
         put_(std::move(put)),
         visit_(std::move(visit)) {}
 
-  // kFailedPrecondition: something is under way that cannot be moved so; the message says what to do
-  // first.
+  // kFailedPrecondition: something is under way that cannot be moved so; the message says what to
+  // do first.
   static Result<Ok> MayMove(const Reader& source);
   // Before any row.
   Result<Ok> Begin();
@@ -82,7 +82,8 @@ class Spread {
   void Note(const Instance& instance, PartitionId place);
   Result<Ok> TakeSpec(std::string_view key, std::string_view value);
   Result<Ok> TakePage(std::string_view key, std::string_view value);
-  Result<Ok> TakeRecord(uint64_t seq, std::string_view record, bool kept);
+  Result<Ok> TakeKept(std::string_view key, std::string_view value);
+  Result<PartitionId> PlaceOfRecord(uint64_t seq, std::string_view record, bool in_feed) const;
   Result<Ok> TakeGraph(std::string_view key, std::string_view value);
   Result<Ok> TakeGroup(std::string_view key, std::string_view value);
   Result<Ok> TakeAgent(std::string_view key, std::string_view value);
@@ -110,10 +111,11 @@ class Spread {
   std::map<MachineName, std::map<PartitionId, DroppedCounts>> stopped_;  // elsewhere than at home
   std::map<MachineName, DroppedCounts> dropped_;                         // at home, as it is
   std::set<Follower> followers_;
+  std::map<PartitionId, uint64_t> past_;  // where the first page is that came of the feed
 };
 
-// How far the copy of one partition has come: it has all that becomes of the rows of the source up to
-// a key. Each step has a row of its own in place of the one before, so that no row is written twice.
+// How far the copy of one partition has come: it has all that becomes of the rows of the source up
+// to a key. Each step has a row of its own in place of the one before: no row is written twice.
 struct Copied {
   uint64_t step = 0;  // 0: none yet
   std::string up_to;

@@ -100,6 +100,7 @@ const std::map<uint8_t, KindOfRow>& Kinds() {
       {kTold, {"number of what home was told", IsNumber}},
       {kEmptied, {"partition without a namespace", IsNumber}},
       {kCounted, {"key of limits that is counted", Parses<record::Counted>}},
+      {kPast, {"start of the feed's past", IsNumber}},
       {kCopied, {"place that a copy has come to", IsAnything}},
   };
   return kinds;

@@ -4,11 +4,14 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "storage/memory_store.h"
 #include "storage/rows/bulk.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/machine.h"
 #include "storage/rows/message.h"
+#include "storage/rows/past.h"
 #include "storage/rows/space.h"
 #include "storage/rows/verify.h"
 #include "tests/storage/rows/two_nodes.h"
@@ -18,6 +21,7 @@ namespace {
 
 constexpr uint16_t kPartitions = 4;
 constexpr int kInstances = 40;
+constexpr PartitionId kThere = 1;  // elsewhere than at home
 
 struct World {
   World() {
@@ -217,6 +221,44 @@ TEST_CASE("what a follower elsewhere waits for knows of it, or is asked") {
   CHECK(asked == over);
   CHECK(live > 0);
   CHECK(over > 0);
+}
+
+TEST_CASE("records of before are found in order, and trimmed as the feed is") {
+  World world;
+  world.SpreadAll();
+  const rows::Reader reader{world.target, kThere};
+  const auto kept = [&](bool backwards) {
+    std::vector<uint64_t> seqs;
+    REQUIRE(rows::ScanKept(reader, 0, world.last + 1, backwards, [&seqs](const Event& event) {
+      CHECK(PartitionOf("ns", event.instance, kPartitions) == kThere);
+      seqs.push_back(event.seq);
+      return true;
+    }));
+    if (backwards) std::ranges::reverse(seqs);
+    return seqs;
+  };
+  const auto before = kept(false);
+  CHECK(before.size() > 5);
+  CHECK(std::ranges::is_sorted(before));
+  CHECK(kept(true) == before);
+  CHECK(*rows::PastStart(reader) == before.front());
+  const auto trim = [&](Timestamp horizon, uint64_t drop) {
+    Batch batch;
+    REQUIRE(rows::TrimPast(reader, {batch, kThere}, world.last + 1, horizon, SIZE_MAX,
+                           [drop](const Event& event) { return event.seq != drop; }));
+    REQUIRE(world.target.Write(kThere, world.epochs[kThere], batch));
+  };
+  trim(Timestamp() - Duration(1), 0);
+  CHECK(*rows::PastStart(reader) == before.front());
+  trim(Timestamp(), before[1]);
+  CHECK(*rows::PastStart(reader) == UINT64_MAX);
+  std::vector<uint64_t> rest = before;
+  rest.erase(rest.begin() + 1);
+  CHECK(kept(false) == rest);
+  CHECK(kept(true) == rest);
+  trim(Timestamp(), 0);  // there is nothing left to trim
+  CHECK(kept(false) == rest);
+  CHECK(*rows::LastSeq(reader) == world.last);
 }
 
 TEST_CASE("what is under way is said before anything is moved") {

@@ -40,9 +40,9 @@ Result<Tally> CopyAsItIs(Pair& pair) {
 }
 
 Result<Tally> SpreadOut(Pair& pair, uint16_t partitions) {
-  if (auto may = Spreading::MayMove(pair.source()); !may) return may.error();
-  if (auto begun = pair.Begin(); !begun) return begun.error();
   Spreading spreading(pair, partitions);
+  if (auto may = spreading.Prepare(); !may) return may.error();
+  if (auto begun = pair.Begin(); !begun) return begun.error();
   if (auto copied = spreading.Copy(); !copied) return copied.error();
   auto tally = spreading.Compare();
   if (!tally) return tally;

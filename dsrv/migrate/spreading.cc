@@ -22,8 +22,9 @@ constexpr std::string_view kAll = "\xFF";  // after all keys of the source
 
 }  // namespace
 
-Result<Ok> Spreading::MayMove(const Store& source) {
-  return rows::Spread::MayMove({source, kHome});
+Result<Ok> Spreading::Prepare() {
+  auto may = rows::Spread::MayMove({pair_.source(), kHome}, partitions_);
+  return may ? CompileAll() : may;
 }
 
 Result<Ok> Spreading::CompileAll() {
@@ -90,7 +91,6 @@ Result<Ok> Spreading::Copy() {
   }
   const auto before = copied_;
   if (before[kHome].step > 0) pair_.migration().tell("going on where it was interrupted");
-  if (auto compiled = CompileAll(); !compiled) return compiled;
   if (before[kHome].up_to == kAll) return Ok{};
   std::string at;  // the row of the source that is taken
   Sum sum;

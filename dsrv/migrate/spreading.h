@@ -28,9 +28,8 @@ class Spreading {
  public:
   Spreading(Pair& pair, uint16_t partitions) : pair_(pair), partitions_(partitions) {}
 
-  // Whether the source is one that can be moved so. Before it is marked.
-  static Result<Ok> MayMove(const Store& source);
-
+  // Whether the source is one that can be moved so. First, before it is marked.
+  Result<Ok> Prepare();
   Result<Ok> Copy();
   // kDataLoss: some row is missing, or another one than it should be.
   Result<Tally> Compare();

@@ -88,7 +88,31 @@ Result<Ok> Spread::Begin() {
   });
 }
 
-Result<Ok> Spread::MayMove(const Reader& source) {
+// Workers may have given children other ids than those that lie where their parent does.
+static Result<std::optional<Error>> FindLostChild(const Reader& source, uint16_t partitions) {
+  std::optional<Error> why;
+  const std::string begin = Key(source.partition, kChildren);
+  auto read = ScanAll(source, begin, PrefixEnd(begin),
+                      [&](std::string_view key, std::string_view) -> Result<bool> {
+                        KeyReader parts(key);
+                        const std::string ns(parts.Text());
+                        const std::string parent(parts.Text());
+                        const std::string child(parts.Text());
+                        if (PartitionOf(ns, parent, partitions) ==
+                            PartitionOf(ns, child, partitions)) {
+                          return true;
+                        }
+                        auto lives = IsLive(source, {ns, parent});
+                        if (!lives || !*lives) return lives ? Result<bool>(true) : lives.error();
+                        why = UnderWay("'" + parent + "' of namespace '" + ns + "' has child '" +
+                                           child + "', which would live in another partition",
+                                       "wait until '" + parent + "' has stopped");
+                        return false;
+                      });
+  return read ? Result<std::optional<Error>>(std::move(why)) : read.error();
+}
+
+Result<Ok> Spread::MayMove(const Reader& source, uint16_t partitions) {
   std::optional<Error> why;
   auto read = ScanBulks(source, [&](BulkName name, const BulkRow& bulk) {
     if (bulk.state != BulkState::kRunning) return;
@@ -101,7 +125,10 @@ Result<Ok> Spread::MayMove(const Reader& source) {
     if (row.state != SpaceState::kDraining && row.state != SpaceState::kDropping) return;
     why = UnderWay("namespace '" + std::string(ns) + "' is being deleted", "wait until it is gone");
   });
-  return read && why ? *why : read;
+  if (!read || why) return read ? *why : read;
+  auto lost = FindLostChild(source, partitions);
+  if (!lost) return lost.error();
+  return *lost ? Result<Ok>(**lost) : Ok{};
 }
 
 Result<Ok> Spread::Take(std::string_view key, std::string_view value) {

@@ -46,7 +46,7 @@ class Spread {
 
   // kFailedPrecondition: something is under way that cannot be moved so; the message says what to
   // do first.
-  static Result<Ok> MayMove(const Reader& source);
+  static Result<Ok> MayMove(const Reader& source, uint16_t partitions);
   // Before any row.
   Result<Ok> Begin();
   // One row of the source after the other, ascending.

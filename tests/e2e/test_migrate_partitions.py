@@ -1,12 +1,14 @@
 """dsrv migrate from one partition to several: what was in one is in its parts, and goes on."""
 import subprocess
 
-from stubs import schedule, schedule_grpc, v1
+import grpc
+
+from stubs import schedule, v1
 from support import CALL, DSRV, JOB, eventually, kind, refused, state
 from test_groups import Groups, Order
 from test_migrate import migrate, postgres, run  # noqa: F401: a fixture
 from test_namespaces import Spaces
-from test_triggers import Triggers
+from test_triggers import Triggers, outcome
 
 MOST = 30.0  # seconds for all that follows from the move
 PARTITIONS = 4
@@ -62,6 +64,11 @@ start: {machine: job, id: "l-${item.instance.id}-${item.instance.params.n}"}
 schedule: daily
 cron: "0 0 * * *"
 start: {machine: job}
+---
+schedule: alone
+cron: "0 0 1 1 *"
+overlap: skip
+start: {machine: door}
 """
 
 
@@ -82,8 +89,12 @@ class Moving:
         for number in range(3, 12):
             space.transition(f"door-{number}", "away")
         eventually(lambda: {f"j-door-{n}" for n in range(3, 12)} <= names(space))
-        schedules(server).RunSchedule(schedule.RunScheduleRequest(
-            namespace="moving", name="daily"), timeout=CALL)
+        assert run_now(space, "alone") == "STARTED"
+        backfill = schedule.BackfillScheduleRequest(namespace="moving", name="daily", group="b",
+                                                    max_running=3)
+        backfill.from_time, backfill.to_time = "2026-03-01", "2026-03-12"
+        server.schedules.BackfillSchedule(backfill, timeout=CALL)
+        eventually(lambda: Groups(space).get("b").running == 3)
 
     def doors(self):
         space = self.space
@@ -135,8 +146,14 @@ class Moving:
         space.start("door", "held-9", group="closed")
 
 
-def schedules(server):
-    return schedule_grpc.ScheduleServiceStub(server.channel)
+def run_now(space, name):
+    """What becomes of a schedule's run by hand."""
+    try:
+        ran = space.server.schedules.RunSchedule(schedule.RunScheduleRequest(
+            namespace=space.name, name=name), timeout=CALL)
+    except grpc.RpcError as error:
+        return error.details()
+    return outcome(ran)
 
 
 def names(space):
@@ -188,9 +205,10 @@ def picture(space):
         seen[f"machine {machine.id}"] = space.machine(machine.id)
     for group in Groups(space).list().groups:
         seen[f"group {group.name}"] = group
-    stub = schedules(space.server)
-    for key in ("places", "scales", "machine:door", "action:weigh"):
-        limit = stub.GetLimit(schedule.GetLimitRequest(namespace="moving", key=key), timeout=CALL)
+    for key in ("places", "scales", "machine:door", "action:weigh", "group:b",
+                "schedule:alone"):
+        limit = space.server.schedules.GetLimit(
+            schedule.GetLimitRequest(namespace="moving", key=key), timeout=CALL)
         seen[f"limit {key}"] = (limit.held, limit.max)
     seen["occurrences"] = [(one.id, one.outcome, one.instance)
                            for one in Triggers(space).history("after")]
@@ -285,8 +303,20 @@ def goes_on(moving):
     Triggers(space).pause("late", False)
     late = {f"l-door-{n}-{n}" for n in range(0, 12, 2)}
     eventually(lambda: {one for one in names(space) if one.startswith("l-")} == late, MOST)
-    # Groups count, and hold back.
+    # One that goes on elsewhere keeps its schedule from starting another one.
+    ran = run_now(space, "alone")
+    assert ran == "STARTED" or "has no room: max is 1" in ran, ran
+    alone = [one.id for one in space.instances(cause="schedule:alone").instances]
+    eventually(lambda: sorted(state(space.get(one)) for one in alone) in (
+        ["RUNNING"], ["RUNNING", "STOPPED"]), MOST)
+    # A backfill goes on, so many at once.
     groups = Groups(space)
+    for done in range(1, 13):
+        eventually(lambda: groups.get("b").running == min(3, 13 - done), MOST)
+        one = at_most(space, [one.id for one in space.instances(group="b").instances], 3)[0]
+        space.transition(one, "ok")
+        eventually(lambda: groups.get("b").success == done, MOST)
+    # Groups count, and hold back.
     assert state(space.get("held-9")) == "SCHEDULED"
     groups.order(Order.RESUME, name="closed")
     eventually(lambda: state(space.get("held-9")) == "RUNNING", MOST)
@@ -330,11 +360,34 @@ def test_a_copy_into_partitions_that_was_killed_goes_on(new_server, tmp_path, po
         space.transition(one, "ok")
 
 
+def test_a_store_that_was_killed_moves_with_what_it_has_counted(new_server, tmp_path, postgres):  # noqa: F811
+    server = new_server(data=tmp_path / "source").start()
+    space = server.space("moving")
+    space.define(DOOR)
+    for number in range(30):
+        space.start("door", f"door-{number}")
+        space.transition(f"door-{number}", "open")
+    for number in range(10):
+        space.transition(f"door-{number}", "away")
+    before = space.machine("door")
+    assert before.stats.stopped == 10
+    server.kill()  # its counters were not written yet
+    there = migrate(server.data, postgres.url(), "--to-schema", "lost", "--partitions", "16")
+    assert there.returncode == 0, there.stderr
+    space = served(new_server, postgres, "lost").space("moving")
+    eventually(lambda: space.machine("door") == before, MOST)
+    # What is counted at home may have been removed elsewhere.
+    for number in range(10, 30):
+        space.transition(f"door-{number}", "away")
+    assert space.machine("door").stats.stopped == 30
+
+
 def test_what_cannot_be_spread_is_refused_before_anything_is_marked(new_server, tmp_path, postgres):  # noqa: F811
     server = new_server(data=tmp_path / "source").start()
     space = server.space("leaving")
     space.define(JOB)
     space.start("job", "one")
+    space.take("job", "work")  # the deletion waits for what is in hand
     Spaces(server).delete("leaving", drain=3600)
     assert server.stop() == 0
     parts = ("--partitions", "4")

@@ -263,20 +263,45 @@ TEST_CASE("records of before are found in order, and trimmed as the feed is") {
 
 TEST_CASE("what is under way is said before anything is moved") {
   World world;
-  CHECK(rows::Spread::MayMove({world.source, kHome}));
+  CHECK(rows::Spread::MayMove({world.source, kHome}, kPartitions));
   Batch batch;
   rows::PutBulk({batch, kHome}, {"ns", "b"}, {.state = rows::BulkState::kRunning});
   world.Write(batch);
-  auto may = rows::Spread::MayMove({world.source, kHome});
+  auto may = rows::Spread::MayMove({world.source, kHome}, kPartitions);
   REQUIRE_FALSE(may);
   CHECK(may.error().message.find("bulk 'b'") != std::string::npos);
   Batch gone;
   rows::DropBulk({gone, kHome}, {"ns", "b"});
   rows::PutSpace({gone, kHome}, "ns", {.state = rows::SpaceState::kDropping});
   world.Write(gone);
-  may = rows::Spread::MayMove({world.source, kHome});
+  may = rows::Spread::MayMove({world.source, kHome}, kPartitions);
   REQUIRE_FALSE(may);
   CHECK(may.error().message.find("namespace 'ns' is being deleted") != std::string::npos);
+}
+
+TEST_CASE("a child that would not live where its parent does keeps both where they are") {
+  World world;
+  int other = 2;  // one that lives elsewhere than "one-1", which has not stopped
+  const auto place = [](int one) { return PartitionOf("ns", World::NameOf(one), kPartitions); };
+  while (place(other) == place(1)) ++other;
+  const auto add = [&](const std::string& id) {
+    Instance child;
+    child.ns = "ns";
+    child.id = id;
+    child.machine = "m";
+    child.version = 1;
+    child.parent = World::NameOf(1);
+    const Spec spec;
+    Batch batch;
+    rows::PutInstance({batch, kHome}, child, world.machine, {.spec = &spec});
+    world.Write(batch);
+  };
+  add(World::NameOf(1) + "/step/1");
+  CHECK(rows::Spread::MayMove({world.source, kHome}, kPartitions));
+  add(World::NameOf(other) + "/step/1");
+  const auto may = rows::Spread::MayMove({world.source, kHome}, kPartitions);
+  REQUIRE_FALSE(may);
+  CHECK(may.error().message.find("'one-1' of namespace 'ns' has child") != std::string::npos);
 }
 
 }  // namespace dfsmr

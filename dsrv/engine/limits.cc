@@ -23,8 +23,8 @@ std::string WhatHelps(std::string_view cause, const LimitAnswer& answer) {
            "begin past all limits";
   }
   if (cause.empty()) {
-    return "; start it with on_conflict wait (dcli: --on-conflict wait), so that it waits its turn, "
-           "or with force (--force) to begin past all limits";
+    return "; start it with on_conflict wait (dcli: --on-conflict wait), so that it waits its "
+           "turn, or with force (--force) to begin past all limits";
   }
   if (answer.key != cause) return "; it could begin when there is room";
   if (answer.crowded) return "; as many wait as may: with 'overlap: allow' it would begin at once";

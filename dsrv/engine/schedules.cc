@@ -251,8 +251,8 @@ void Schedules::TakeDue(const std::string& ns, const std::string& name) {
   }
 }
 
-// One whose time has come, and that only its jitter delays, begins now, unless it waits on under what
-// is defined: the version that announced it goes.
+// One whose time has come, and that only its jitter delays, begins now, unless it waits on under
+// what is defined: the version that announced it goes.
 void Schedules::TakeDelayed(const DocumentVersion& version) {
   auto one = Find(version.ns, version.document->name);
   const bool delayed = one && one->state.Awaits() && one->state.next_time <= turn_.clock();

@@ -50,10 +50,12 @@ void ReleaseLimits(Instance& instance) {
 }
 
 void AskAnew(Scene& scene) {
-  for (uint64_t visit : VisitsWith(scene.instance, [](const Token& token) {
-         return token.limits &&
-                /*mutant paused-waits-on*/ token.limits->state != TokenLimits::State::kHolds /*end*/;
-       })) {
+  using enum TokenLimits::State;
+  const auto asks = [](const Token& token) {
+    return token.limits &&
+           /*mutant paused-waits-on*/ token.limits->state != kHolds /*end*/;
+  };
+  for (uint64_t visit : VisitsWith(scene.instance, asks)) {
     Token& token = *scene.instance.tokens.FindMutable(visit);
     if (token.WaitsForLimits()) {
       token.state = TokenState::kReady;

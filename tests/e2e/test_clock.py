@@ -315,13 +315,17 @@ def test_dcli_clock(standing, space):
     assert json.loads(dcli.ok("-o", "json", "clock", "--next"))["time"] == "2026-02-02T00:00:00Z"
     dcli.ok("start", "slow", "--id", "b", "--at", "+1h")
     assert dcli.json("clock")["nextDue"] == "2026-02-02T01:00:00Z"
-    space.define("plan: p\nflow: [{step: s, action: x}]\n")
-    space.start("p", "c")
-    space.take("p")
-    dcli.ok("clock", "advance", "30s")
-    assert " 30.0s " in dcli.ok("show", "c")  # so long its step runs, by the server's time
     back = dcli("clock", "--to", BEGIN)
     assert back.returncode == 1 and "2026-02-02T00:00:00Z" in back.stderr
     for words in (["advance"], ["advance", "soon"], ["back"], ["advance", "1h", "--next"],
                   ["advance", "--to", "later"]):
         assert dcli("clock", *words).returncode == 2, words
+
+
+def test_dcli_tells_how_long_a_step_takes_by_the_servers_time(standing, space):
+    dcli = Cli(standing.address, space.name)
+    space.define("plan: p\nflow: [{step: s, action: x}]\n")
+    space.start("p", "c")
+    space.take("p")
+    dcli.ok("clock", "advance", "30s")
+    assert " 30.0s " in dcli.ok("show", "c")

@@ -104,7 +104,8 @@ def copying(new_server, postgres, tmp_path):
     """Begins to copy a store in a schema of that name, and stops where it reads it, meanwhile."""
     @contextlib.contextmanager
     def begin(schema):
-        server = new_server("--store", postgres.url(), "--store-schema", schema, data=None)
+        server = new_server("--store", postgres.url(), "--store-schema", schema, "--partitions",
+                            "1", data=None)
         server.data = None
         server.start().space("moving").define(JOB)
         assert server.stop() == 0
@@ -171,7 +172,7 @@ def test_what_is_not_empty_or_not_there_is_refused(filled, tmp_path, postgres):
 
 
 def test_a_restored_database_begins_another_life(new_server, postgres):
-    flags = ("--store", postgres.url(), "--store-schema", "renewed")
+    flags = ("--store", postgres.url(), "--store-schema", "renewed", "--partitions", "1")
     server = new_server(*flags, data=None)
     server.data = None
     space = server.start().space("life")

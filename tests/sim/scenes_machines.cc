@@ -64,7 +64,8 @@ void EarlyBegin(uint64_t seed) {
   Stage stage(seed);
   const bool once = stage.random.Chance(33);
   stage.Define("id: m\nnodes: {a: {start: true, timeout_strategy: fixed, timeout: " +
-               std::string(once ? "0.0" : "1000.0") + ", transitions: {ok: z}}, z: {final: true}}\n");
+               std::string(once ? "0.0" : "1000.0") +
+               ", transitions: {ok: z}}, z: {final: true}}\n");
   AttachArgs attach{.ns = "ns", .name = "h", .row = {}, .filter = {.ns = "ns"}, .terms = {}};
   attach.row.session = "s1";
   attach.row.slots = 4;

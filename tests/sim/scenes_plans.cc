@@ -264,8 +264,8 @@ void EmptyList(uint64_t seed) {
       "[{sequence: [{step: a, action: x}, {for_each: \"${params.list}\", as: h, do: {step: e, "
       "action: x}}]}, {step: b, action: x, after: [e]}]"));
   const bool empty = stage.random.Chance(70);
-  REQUIRE(stage.TryStart(
-      {.machine = "p", .id = "i", .spec = {.params = empty ? R"({"list":[]})" : R"({"list":[1]})"}}));
+  const std::string params = empty ? R"({"list":[]})" : R"({"list":[1]})";
+  REQUIRE(stage.TryStart({.machine = "p", .id = "i", .spec = {.params = params}}));
   stage.Perhaps();
   const auto first = stage.Ready();
   REQUIRE(first.size() == 1);

@@ -1,6 +1,6 @@
-// Short scenes between the partitions of one store, of what drawn runs meet too rarely: what happens
-// is written down, and must end as it is said here; how messages come, twice or late or in which
-// order, and whose engine crashes meanwhile, is drawn.
+// Short scenes between the partitions of one store, of what drawn runs meet too rarely: what
+// happens is written down, and must end as it is said here; how messages come, twice or late or in
+// which order, and whose engine crashes meanwhile, is drawn.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,10 @@ import subprocess
 
 import grpc
 
+from stubs import agent as ag
 from stubs import schedule, v1
 from support import CALL, DSRV, JOB, eventually, kind, refused, state
+from test_agents import SOURCE, Agent, Calls
 from test_groups import Groups, Order
 from test_migrate import migrate, postgres, run  # noqa: F401: a fixture
 from test_namespaces import Spaces
@@ -380,6 +382,43 @@ def test_a_store_that_was_killed_moves_with_what_it_has_counted(new_server, tmp_
     for number in range(10, 30):
         space.transition(f"door-{number}", "away")
     assert space.machine("door").stats.stopped == 30
+
+
+def test_an_agent_goes_on_with_what_it_has_in_hand(new_server, tmp_path, postgres):  # noqa: F811
+    server = new_server(data=tmp_path / "source").start()
+    space = server.space("moving")
+    space.define(SOURCE)
+    agent = Agent(space, "h1", slots=12)
+    for number in range(12):
+        space.start("job", f"i-{number}")
+    tasks = [agent.task() for _ in range(12)]
+    for task in tasks:
+        agent.begin(task)
+    for task in tasks[:2]:
+        agent.report(task)
+    for task in tasks[2:6]:
+        space.cancel(task.instance, mode="KILL")
+        agent.await_order("killed_claims", task)
+    assert server.stop() == 0
+    there = migrate(server.data, postgres.url(), "--to-schema", "agents", "--partitions", "4")
+    assert there.returncode == 0, there.stderr
+
+    space = served(new_server, postgres, "agents").space("moving")
+    calls = Calls(space)
+    eventually(lambda: len(calls.operations()) == 10, MOST)
+    assert calls.get("h1").done == 2
+    for task in tasks[2:6]:
+        assert space.get(task.instance).leftovers == 1
+    agent = Agent(space, "h1", slots=12)
+    agent.welcome()
+    for task in tasks[2:6]:
+        agent.stopped(task, ag.StopReport.ENDED)
+    for task in tasks[6:]:
+        assert agent.report(task).HasField("accepted")
+    eventually(lambda: not calls.operations(), MOST)
+    eventually(lambda: calls.get("h1").done == 8, MOST)
+    assert not any(one.leftovers for one in space.instances().instances)
+    agent.cancel()
 
 
 def test_what_cannot_be_spread_is_refused_before_anything_is_marked(new_server, tmp_path, postgres):  # noqa: F811

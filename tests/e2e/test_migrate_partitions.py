@@ -30,6 +30,17 @@ nodes:
   work: {start: true, transitions: {ok: done}}
   done: {final: true}
 """
+SLOW = """
+id: slow
+nodes:
+  work: {start: true, queue: slow, transitions: {ok: done}}
+  done: {final: true}
+---
+id: few
+nodes:
+  work: {start: true, transitions: {ok: done}}
+  done: {final: true}
+"""
 HOLDING = """
 plan: holding
 flow: [{step: a, action: weigh, limit: {key: scales, max: 2}}]
@@ -49,6 +60,14 @@ LIMITS = """
 limit: doors
 on: {machine: door}
 max: 60
+---
+limit: few
+on: {machine: few}
+max: 5
+---
+limit: slow
+on: {queue: slow}
+max: 4
 ---
 limit: weighing
 on: {action: weigh}
@@ -80,7 +99,7 @@ class Moving:
     def __init__(self, server):
         self.server = server
         self.space = space = server.space("moving")
-        for source in (DOOR, LIMITED, HOLDING, FAMILY, JOB, LIMITS):
+        for source in (DOOR, LIMITED, SLOW, HOLDING, FAMILY, JOB, LIMITS):
             space.define(source)
         self.doors()
         self.limits()
@@ -113,6 +132,10 @@ class Moving:
     def limits(self):
         space = self.space
         self.limited = [space.start("limited", f"limited-{number}") for number in range(12)]
+        self.few = [space.start("few", f"few-{number}") for number in range(10)]
+        self.slow = [space.start("slow", f"slow-{number}") for number in range(12)]
+        self.in_queue = space.ready(queue="slow", max_tasks=12)
+        assert len(self.in_queue) == 4
         self.jobs = space.start_many("job", 30)
         self.claims = space.ready("job", "work", max_tasks=5)
         for task in space.ready("job", "work", max_tasks=6):
@@ -169,11 +192,13 @@ def plain(message):
     copy.ClearField("partition")
     if isinstance(copy, v1.Change):
         copy.ClearField("seq")
-    if isinstance(copy, v1.Instance):  # home alone knows who holds a limit
+    if isinstance(copy, v1.Instance):  # home alone knows how many may hold a limit, and who does
         for waits in (copy.waits_for, *(token.waits_for for token in copy.tokens)):
             for wait in waits:
-                for name in ("held", "holders", "ahead"):
+                for name in ("max", "held", "holders", "ahead"):
                     wait.ClearField(name)
+        for token in copy.tokens:
+            token.ClearField("why")
     return copy
 
 
@@ -207,8 +232,8 @@ def picture(space):
         seen[f"machine {machine.id}"] = space.machine(machine.id)
     for group in Groups(space).list().groups:
         seen[f"group {group.name}"] = group
-    for key in ("places", "scales", "machine:door", "action:weigh", "group:b",
-                "schedule:alone"):
+    for key in ("places", "scales", "machine:door", "machine:few", "queue:slow", "action:weigh",
+                "group:b", "schedule:alone"):
         limit = space.server.schedules.GetLimit(
             schedule.GetLimitRequest(namespace="moving", key=key), timeout=CALL)
         seen[f"limit {key}"] = (limit.held, limit.max)
@@ -277,11 +302,19 @@ def goes_on(moving):
     for task in moving.claims + moving.children + moving.held:  # claims of before
         space.report(task, **({"output": {"weight": 4}} if task in moving.children else {}))
     # Limits hold, and everybody has its turn.
-    left = set(moving.limited)
-    while left:
-        now = eventually(lambda: at_most(space, left, 3), MOST)
-        space.transition(now[0], "ok")
-        left.remove(now[0])
+    for ids, most in ((moving.limited, 3), (moving.few, 5)):
+        left = set(ids)
+        while left:
+            now = eventually(lambda: at_most(space, left, most), MOST)
+            space.transition(now[0], "ok")
+            left.remove(now[0])
+    assert not space.ready(queue="slow", max_tasks=12)
+    for done in range(12):
+        space.report(moving.in_queue.pop())
+        new = space.ready(queue="slow", wait=MOST, max_tasks=12) if done < 8 else []
+        moving.in_queue += new
+        assert len(moving.in_queue) <= 4, moving.in_queue
+    assert all(state(space.get(one)) == "STOPPED" for one in moving.slow)
     for _ in range(4):
         tasks = eventually(lambda: space.ready(action="weigh", wait=1.0, max_tasks=10), MOST)
         for task in tasks:

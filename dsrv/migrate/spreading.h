@@ -57,6 +57,7 @@ class Spreading {
   // `key`: of the source, up to which the batches have all.
   Result<Ok> Flush(std::string_view key);
   bool Full() const;
+  Result<Ok> WriteAll(const std::map<PartitionId, Batch>& batches);
   Result<Ok> Settle();
   Result<Sum> ReadTarget();
   Result<Ok> DropCopied(PartitionId id);

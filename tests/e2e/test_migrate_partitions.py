@@ -5,7 +5,7 @@ import grpc
 
 from stubs import agent as ag
 from stubs import schedule, v1
-from support import CALL, DSRV, JOB, eventually, kind, refused, state
+from support import CALL, DSRV, JOB, eventually, kind, refused, retention_flags, state
 from test_agents import SOURCE, Agent, Calls
 from test_groups import Groups, Order
 from test_migrate import migrate, postgres, run  # noqa: F401: a fixture
@@ -242,8 +242,8 @@ def picture(space):
     return seen
 
 
-def served(new_server, postgres, schema):  # noqa: F811
-    server = new_server("--store", postgres.url(), "--store-schema", schema, data=None)
+def served(new_server, postgres, schema, *flags):  # noqa: F811
+    server = new_server("--store", postgres.url(), "--store-schema", schema, *flags, data=None)
     server.data = None
     server.start()
     eventually(lambda: server.space("moving").instances(page_size=1) is not None, MOST)
@@ -415,6 +415,31 @@ def test_a_store_that_was_killed_moves_with_what_it_has_counted(new_server, tmp_
     for number in range(10, 30):
         space.transition(f"door-{number}", "away")
     assert space.machine("door").stats.stopped == 30
+
+
+def test_what_has_moved_is_removed_when_its_time_is_up(new_server, tmp_path, postgres):  # noqa: F811
+    kept = retention_flags("10s")
+    server = new_server(*kept, data=tmp_path / "source").start()
+    space = server.space("moving")
+    space.define(DOOR)
+    for number in range(40):
+        space.start("door", f"door-{number}", group="g")
+        space.transition(f"door-{number}", "open")
+    for number in range(20):
+        space.transition(f"door-{number}", "away")
+    walks = {f"door-{number}": space.walk(f"door-{number}") for number in range(20, 40)}
+    assert server.stop() == 0
+    there = migrate(server.data, postgres.url(), "--to-schema", "short", "--partitions", "4")
+    assert there.returncode == 0, there.stderr
+    past = " + ".join(f"(select count(*) from short.p000{id} where substr(k, 1, 1) = '\\x78')"
+                      for id in range(4))
+    assert postgres.sql(f"select {past}") == "3"
+    space = served(new_server, postgres, "short", *kept).space("moving")
+    eventually(lambda: names(space) == walks.keys(), MOST)
+    eventually(lambda: postgres.sql(f"select {past}") == "0", MOST)
+    assert {name: space.walk(name) for name in walks} == walks
+    eventually(lambda: space.machine("door").stats.stopped == 0, MOST)
+    eventually(lambda: Groups(space).get().total == 20, MOST)
 
 
 def test_an_agent_goes_on_with_what_it_has_in_hand(new_server, tmp_path, postgres):  # noqa: F811

@@ -21,7 +21,7 @@ Result<Ok> Pause(Scene& scene) {
   // One that waits for its turn keeps its place.
   if (!instance.waits.Has(Wait::kLimit))
     /*mutant pause-keeps-singleton*/ ReleaseLimits(instance); /*end*/
-  if (scene.machine.nodes_ask) AskAnew(scene);
+  if (scene.machine.nodes_ask) ForgetCalls(scene);
   KeepFromRunning(scene, Wait::kPause);
   Event& event = Emit(scene, ChangeKind::kPaused);
   event.node = Where(scene);

@@ -192,8 +192,8 @@ void GoOnInTurn(Scene& scene, Waits reasons);
 void ReleaseLimits(Instance& instance);
 // What the tokens of a paused instance gave up they do not take again.
 void ForgetTokenLimits(Instance& instance);
-// Tokens that wait for limits, or whose turn had come, ask anew when the instance runs again.
-void AskAnew(Scene& scene);
+// Tokens whose turn had come have to ask anew: the instance does not run any more.
+void ForgetCalls(Scene& scene);
 inline constexpr std::string_view kWaitsItsTurn = "limits have no room for it; it waits its turn";
 
 // children.cc ------------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 // What limits do to an instance: it begins, waits its turn, is left out, or gives way.
 #include "fsm/rules/limits.h"
 
+#include <functional>
+
 #include "fsm/base/names.h"
 #include "fsm/rules/inside.h"
 
@@ -49,19 +51,11 @@ void ReleaseLimits(Instance& instance) {
   instance.limits->displaces = false;
 }
 
-void AskAnew(Scene& scene) {
-  using enum TokenLimits::State;
-  const auto asks = [](const Token& token) {
-    return token.limits &&
-           /*mutant paused-waits-on*/ token.limits->state != kHolds /*end*/;
-  };
-  for (uint64_t visit : VisitsWith(scene.instance, asks)) {
-    Token& token = *scene.instance.tokens.FindMutable(visit);
-    if (token.WaitsForLimits()) {
-      token.state = TokenState::kReady;
-      token.available_at = token.limits->ready_since;
-    }
-    token.limits.reset();
+void ForgetCalls(Scene& scene) {
+  for (uint64_t visit : VisitsWith(scene.instance, [](const Token& token) {
+         return token.limits && token.limits->state == TokenLimits::State::kCalled;
+       })) {
+    scene.instance.tokens.FindMutable(visit)->limits.reset();
   }
 }
 
@@ -85,17 +79,39 @@ bool Admitted(Scene& scene) {
 
 bool AskAgain(Scene& scene) { return Admitted(scene); }
 
+namespace {
+
+// What has waited for limits while the instance was paused asks anew: it has lost its turn to none
+// that came meanwhile, but takes it from none that is ready either.
+void AskAnew(Scene& scene) {
+  for (uint64_t visit : VisitsWith(scene.instance, std::mem_fn(&Token::WaitsForLimits))) {
+    Token& token = *scene.instance.tokens.FindMutable(visit);
+    token.state = TokenState::kReady;
+    token.available_at = token.limits->ready_since;
+    token.limits.reset();
+  }
+}
+
+void RunAgain(Scene& scene, Waits reasons) {
+  LetRun(scene, reasons);
+  /*mutant resumed-keeps-turn*/ if (scene.machine.nodes_ask)
+    AskAnew(scene); /*end*/
+}
+
+}  // namespace
+
 void GoOnInTurn(Scene& scene, Waits reasons) {
   Instance& instance = scene.instance;
   const bool was_paused = instance.waits.Paused();
   Waits left = instance.waits;
   left.Remove(reasons);
   const bool goes_on = instance.Begun() && was_paused && !left.Paused() && !left.Has(Wait::kLimit);
-  if (!goes_on || !scene.gate) return LetRun(scene, reasons);
+  if (!goes_on) return LetRun(scene, reasons);
+  if (!scene.gate) return RunAgain(scene, reasons);
   const LimitAnswer answer = scene.gate->Ask(instance);
   if (answer.kind == Kind::kRoom) {
     Note(scene, answer, State::kHolds);
-    return LetRun(scene, reasons);
+    return RunAgain(scene, reasons);
   }
   Note(scene, answer, State::kWaits);
   instance.waits.Remove(reasons);
@@ -116,7 +132,7 @@ void LetIn(Scene& scene) {
     instance.waits.Remove(Wait::kLimit);
     return BeginAdmitted(scene);
   }
-  LetRun(scene, {Wait::kTurn});
+  RunAgain(scene, {Wait::kTurn});
   Emit(scene, ChangeKind::kResumed).note = "its turn has come";
   JudgeSteps(scene);
 }

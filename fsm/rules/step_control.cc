@@ -280,7 +280,7 @@ void JudgeSteps(Scene& scene) {
   if (fail) return StopResumable(scene, InstanceResult::kError, first.node, first.visit, why);
   instance.error = why;
   ReleaseLimits(instance);
-  if (scene.machine.nodes_ask) AskAnew(scene);
+  if (scene.machine.nodes_ask) ForgetCalls(scene);
   KeepFromRunning(scene, Wait::kStuck);
   Event& event = Emit(scene, ChangeKind::kPaused);
   event.node = scene.machine.nodes[first.node].id;

@@ -179,9 +179,10 @@ def test_a_restored_database_begins_another_life(new_server, postgres):
     space.define(JOB)
     space.start("job")
     cursor = space.cursor()
-    assert "is served by" in run("store", "renew", *flags[1:]).stderr
+    store = flags[1:4]
+    assert "is served by" in run("store", "renew", *store).stderr
     assert server.stop() == 0
-    renewed = run("store", "renew", *flags[1:])
+    renewed = run("store", "renew", *store)
     assert renewed.returncode == 0, renewed.stderr
     space = server.start().space("life")
     with refused("OUT_OF_RANGE", "CURSOR_EXPIRED"):

@@ -281,6 +281,10 @@ void LimitsAudit::LetBegin(One& one) {
 
 void LimitsAudit::GoOn(One& one) {
   one.waits = false;
+  if (one.task == Task::kWaits) {  // it asks anew
+    one.task = Task::kReady;
+    one.task_keys.clear();
+  }
   for (const std::string& key : one.keys) Spend(key);
   if (one.task != Task::kClaimed) return;
   for (const std::string& key : one.task_keys) {
@@ -354,7 +358,7 @@ void LimitsAudit::Pause(const std::string& id) {
     one.waits = one.holds = false;
     one.keys.clear();
   }
-  if (one.task == Task::kCalled || one.task == Task::kWaits) {  // it asks anew
+  if (one.task == Task::kCalled) {
     one.task = Task::kReady;
     one.task_keys.clear();
   }

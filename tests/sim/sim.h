@@ -107,6 +107,7 @@ class Sim {
   void OperatePlan(Asked& engine);
   void Control(Asked& engine);
   void ResumeStopped(Asked& engine);
+  void FreeFamily(const std::string& id);
   void Cancel(Asked& engine, const std::string& id);
   void Streams(Asked& engine);
   void RedefineParts(Asked& engine);

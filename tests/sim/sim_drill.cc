@@ -127,7 +127,9 @@ void Sim::ForceSome(Asked& engine) {
   ++frees_[task.instance];
   if (of_forces_.Chance(70)) ReportTask(engine, task, WordFor(task));
   if (of_forces_.Chance(50)) return;
-  (void)engine.Resume("ns", task.instance, "", of_forces_.Chance(60));
+  const bool force = of_forces_.Chance(60);
+  (void)engine.Resume("ns", task.instance, "", force);
+  if (force) FreeFamily(task.instance);
 }
 
 // To steps that run, so that they wait in order.

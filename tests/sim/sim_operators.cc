@@ -56,7 +56,7 @@ void Sim::Control(Asked& engine) {
     case 6:
       if (On(Fault::kForce) && engine.Resume("ns", id, node, true)) {
         Hit(Fault::kForce);
-        ++frees_[id];
+        FreeFamily(id);
       }
       break;
     case 7: case 8:
@@ -67,6 +67,14 @@ void Sim::Control(Asked& engine) {
 }
 
 // What has stopped with its children goes on with them, also when the server crashes between.
+// What runs at most once may be handed out once more; children go on as their parent does.
+void Sim::FreeFamily(const std::string& id) {
+  ++frees_[id];
+  for (const auto& [visit, times] : told_) {
+    if (visit.first.starts_with(id + "/")) ++frees_[visit.first];
+  }
+}
+
 void Sim::ResumeStopped(Asked& engine) {
   if (!resumes_ || !plans_ || !On(Fault::kResume) || !of_resumes_.Chance(20)) return;
   std::vector<std::string> stopped;

@@ -139,7 +139,9 @@ inline std::string NewSchema() {
   return "test" + std::to_string(++count);
 }
 
+// Of one partition, if nothing else is asked for.
 inline std::shared_ptr<PgDatabase> MustOpen(PgDatabase::Options options) {
+  if (options.partitions == kAsMade) options.partitions = 1;
   auto database = PgDatabase::Open(std::move(options));
   REQUIRE_MESSAGE(database, (database ? "" : database.error().message));
   return *std::move(database);

@@ -431,6 +431,8 @@ void AgentSim::GiveBack(Engine& engine, Operation& one, bool refused) {
       engine.Relinquish("ns", one.task.instance, claim, {.reason = "drawn", .refused = refused});
   Note((refused ? "refuse " : "give back ") + claim + (answer ? "" : ": no"));
   ++work_[visit].frees;
+  // What a crash had lost is an attempt, and one that is taken back meanwhile keeps its number.
+  if (answer && one.forgotten) work_[visit].perhaps += 2;
   const Timestamp until = world_.now() + kRefused - 100ms;
   engine.AfterCommit([this, claim, refused, until, begun, given = answer.has_value()] {
     Operation& back = operations_.at(claim);

@@ -191,3 +191,18 @@ def test_flags_that_do_not_fit(database):
         ended = dsrv(*words)
         assert ended.returncode == 2, (words, ended)
         assert word in ended.stderr
+
+
+def test_a_store_has_sixteen_partitions_if_nothing_else_is_said(database, new_server):
+    flags = ("--store", database.url(), "--store-schema", "sixteen")
+    servers = [new_server(*flags, data=None) for _ in range(2)]
+    for server in servers:
+        server.data = None
+        server.start()
+    space = servers[1].space("default")
+    space.define(JOB)
+    eventually(lambda: [one.partitions for one in seen_by(servers[0]).servers] == [8, 8], 20.0)
+    for number in range(40):
+        space.start("job", f"job-{number}")
+    lives = {one.partition for one in space.instances(page_size=100).instances}
+    assert len(lives) > 8 and max(lives) < 16

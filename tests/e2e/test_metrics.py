@@ -418,14 +418,13 @@ def test_2000_nodes_are_scraped_in_200_ms(new_server):
         decided.append(one.get("dfsmr_stage_cpu_seconds_total", stage="decide"))
         assert len(one.all("dfsmr_timeouts_total")) == 2000
         assert one.get("dfsmr_metrics_folded") == 0
-        return len(took) == 6
+        return len(took) == 10
 
-    eventually(fresh, 30)
+    eventually(fresh, 40)
     assert min(took) < 0.2, took
-    # Nothing else happens, so from one to the next it is what adding up has cost: 5 ms at most, but
-    # for slow machines.
+    # Nothing else happens, so from one to the next it is what adding up has cost.
     held = [later - before for before, later in zip(decided, decided[1:])]
-    assert min(held) < 0.01, held
+    assert min(held) < 0.005, held
 
 
 def test_what_is_beyond_the_bound_counts_as_other(new_server):

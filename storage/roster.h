@@ -98,8 +98,8 @@ class Roster {
   virtual ~Roster() = default;
 
   // Makes the rows when there are none, for so many partitions (kAsMade: kMadeOf); of several at
-  // once, one does. kFailedPrecondition: there are rows, of another number of partitions (the message names both),
-  // or of a format that this version does not know.
+  // once, one does. kFailedPrecondition: there are rows, of another number of partitions (the
+  // message names both), or of a format that this version does not know.
   virtual Result<ClusterRow> Open(uint16_t partitions) = 0;
 
   virtual StoreFacts Facts() const = 0;

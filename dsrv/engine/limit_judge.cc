@@ -188,6 +188,7 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
     answer.key = ask.key;
     answer.why = Why(asker.ns, ask);
     answer.singleton = ask.singleton;
+    answer.crowded = kind == Kind::kLeftOut && ask.on_conflict != OnConflict::kSkip;
   };
   std::vector<const LimitAsk*> lacking;
   for (const LimitAsk& ask : asks) {
@@ -206,7 +207,6 @@ LimitVerdict LimitJudge::Judge(const LimitRequest& asker, const LimitAsks& asks)
     } else if (ask->on_conflict == OnConflict::kFail) {
       say(Kind::kFails, *ask);
     } else if (ask->on_conflict == OnConflict::kSkip || crowded) {
-      if (answer.kind < Kind::kLeftOut) answer.crowded = ask->on_conflict != OnConflict::kSkip;
       say(Kind::kLeftOut, *ask);
     } else {
       say(Kind::kWaits, *ask);

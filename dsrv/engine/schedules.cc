@@ -117,8 +117,10 @@ void Schedules::Put(One& one) {
 
 void Schedules::Defined(const DocumentVersion& version, bool first) {
   const std::string& name = version.document->name;
-  if (!first) TakeDue(version.ns, name);
-  if (!first) TakeDelayed(version);
+  if (!first) {
+    TakeDue(version.ns, name);
+    TakeDelayed(version);
+  }
   auto state = StateOf(version.ns, name);
   if (!state) return;
   One one{version.ns, state->value_or(rows::ScheduleState{}), version};

@@ -369,12 +369,7 @@ class Survey::QueueRows {
            (!query_.queue || *query_.queue == queue);
   }
   QueueView& Of(const std::string& queue, const std::string& machine, const std::string& node) {
-    QueueView& row = rows_[{queue, machine, node}].view;
-    row.ns = query_.ns;
-    row.queue = queue;
-    row.machine = machine;
-    row.node = node;
-    return row;
+    return RowOf(queue, machine, node).view;
   }
   // Those of older versions only while something is there.
   void AddNodes(const MachineState& machine, const VersionState& version, bool latest) {
@@ -387,26 +382,25 @@ class Survey::QueueRows {
       const NodeState* counts = found == version.nodes.end() ? nullptr : &found->second;
       const bool counted = counts && (counts->ready > 0 || counts->claimed > 0);
       if (!counted && !latest) continue;
-      QueueView& row = Of(node.settings->queue, machine.id, name);
+      Row& known = RowOf(node.settings->queue, machine.id, name);
+      if (latest) known.latest = &version;
+      QueueView& row = known.view;
       row.action = node.settings->action;
-      if (latest) rows_[{row.queue, row.machine, row.node}].latest = &version;
       if (!counts) continue;
       if (counts->pulse) row.claims_per_second += ClaimsPerSecond(*counts->pulse);
       row.ready += counts->ready - std::min(counts->ready, counts->idle);
       row.claimed += counts->claimed;
     }
   }
-  void AddQueue(const Agenda::Queue* queue, const Agenda& agenda,
-                const std::optional<Timestamp>& oldest) {
+  QueueView& AddQueue(const Agenda::Queue* queue, const Agenda& agenda) {
     const QueueKey& key = Agenda::KeyOf(queue);
-    QueueView& row = Of(key.queue, key.machine, key.node);
-    rows_[{key.queue, key.machine, key.node}].has_queue = true;
+    Row& known = RowOf(key.queue, key.machine, key.node);
+    known.has_queue = true;
+    QueueView& row = known.view;
     row.action = key.action;
     row.asking = std::max<uint64_t>(row.asking, agenda.AskingFor(queue));
     if (const auto asked = agenda.AskedTime(queue)) SetLater(*asked, &row.asked_time);
-    if (row.ready > 0 && oldest) {
-      SetOlder(std::max(Duration(), now_ - *oldest), &row.oldest_ready);
-    }
+    return row;
   }
   // Nodes at which nothing was ever ready are asked for all the same.
   void AddAsking(const Agenda& agenda, const PackageTable& packages) {
@@ -449,6 +443,14 @@ class Survey::QueueRows {
     size_t waiters;
     Timestamp asked;
   };
+  Row& RowOf(const std::string& queue, const std::string& machine, const std::string& node) {
+    Row& row = rows_[{queue, machine, node}];
+    row.view.ns = query_.ns;
+    row.view.queue = queue;
+    row.view.machine = machine;
+    row.view.node = node;
+    return row;
+  }
   static void SetLater(Timestamp time, std::optional<Timestamp>* to) {
     *to = std::max(to->value_or(time), time);
   }
@@ -481,8 +483,9 @@ std::vector<QueueView> Survey::Queues(const QueueQuery& query) const {
   agenda_.VisitQueues(query.ns, [&](const Agenda::Queue* queue) {
     const QueueKey& key = Agenda::KeyOf(queue);
     if (key.dry_run || !rows.Wants(key.machine, key.queue)) return;
-    const bool ready = rows.Of(key.queue, key.machine, key.node).ready > 0;
-    rows.AddQueue(queue, agenda_, ready ? OldestOf(queue) : std::nullopt);
+    QueueView& row = rows.AddQueue(queue, agenda_);
+    const auto since = row.ready > 0 ? OldestOf(queue) : std::nullopt;
+    if (since) SetOlder(std::max(Duration(), turn_.now() - *since), &row.oldest_ready);
   });
   rows.AddAsking(agenda_, packages_);
   return rows.Take();

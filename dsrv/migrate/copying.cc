@@ -58,21 +58,14 @@ Result<Ok> Copying::Copy() {
 }
 
 Result<Copying::Read> Copying::ReadAll(const Store& store, const char* doing) {
-  const auto begin = Clock::now();
   Read all;
-  bool interrupted = false;
-  const auto read = store.ScanOnce("", "", [&](std::string_view key, std::string_view value) {
-    all.tally.Add(key, value);
-    all.digest.Mix(key);
-    all.digest.Mix(value);
-    if (all.tally.rows % 4'096 != 0) return true;
-    pair_.Tell(doing, all.tally, begin);
-    interrupted = pair_.Interrupted();
-    return !interrupted;
-  });
-  if (!read) return read.error();
-  if (interrupted) return Pair::Interruption();
-  return all;
+  const auto read =
+      pair_.ReadAll(store, doing, [&all](std::string_view key, std::string_view value) {
+        all.tally.Add(key, value);
+        all.digest.Mix(key);
+        all.digest.Mix(value);
+      });
+  return read ? Result<Read>(all) : read.error();
 }
 
 Result<Tally> Copying::Compare() {

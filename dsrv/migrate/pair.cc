@@ -100,6 +100,21 @@ Result<Ok> Pair::Write(PartitionId partition, const Batch& batch) {
   return to_.store().Write(partition, epochs_[partition], batch);
 }
 
+Result<Ok> Pair::ReadAll(const Store& store, const char* doing, const Visit& visit) {
+  const auto begin = std::chrono::steady_clock::now();
+  Tally tally;
+  bool interrupted = false;
+  const auto read = store.ScanOnce("", "", [&](std::string_view key, std::string_view value) {
+    tally.Add(key, value);
+    visit(key, value);
+    if (tally.rows % 4'096 != 0) return true;
+    Tell(doing, tally, begin);
+    interrupted = Interrupted();
+    return !interrupted;
+  });
+  return read && interrupted ? Result<Ok>(Interruption()) : read;
+}
+
 void Pair::Tell(const char* doing, const Tally& tally,
                 std::chrono::steady_clock::time_point begin) {
   const auto now = std::chrono::steady_clock::now();

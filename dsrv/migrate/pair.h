@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,6 +56,9 @@ class Pair {
   Result<Ok> Write(PartitionId partition, const Batch& batch);
   // The last key that the target has; empty: it has none.
   Result<std::string> LastKey();
+  using Visit = std::function<void(std::string_view key, std::string_view value)>;
+  // All rows of one of the two; tells how far it is, and ends when it is interrupted.
+  Result<Ok> ReadAll(const Store& store, const char* doing, const Visit& visit);
   // About once a second.
   void Tell(const char* doing, const Tally& tally, std::chrono::steady_clock::time_point begin);
   Error Differs(const Tally& source, const Tally& target) const;

@@ -48,11 +48,8 @@ Result<Ok> Spreading::Pass(const char* doing, const Put& put, const Begins& begi
     const auto found = machines_.find({std::string(ns), std::string(machine), version});
     return found == machines_.end() ? nullptr : found->second.get();
   };
-  Stakes stakes(source, partitions_, resolve, [&put](const Batch& batch) {
-    for (const Batch::Operation& one : batch.operations()) {
-      if (one.kind == Batch::Operation::Kind::kPut) put(one.key, one.value);
-    }
-  });
+  Stakes stakes(source, partitions_, resolve,
+                [&put](const Batch& batch) { rows::Spread::PutEach(batch, put); });
   rows::Spread spread(source, partitions_, resolve, put,
                       {[&stakes](const rows::Resting& resting, PartitionId place) {
                          return stakes.Take(resting, place);
@@ -187,20 +184,11 @@ void Spreading::Sum::Add(std::string_view key, std::string_view value) {
 
 Result<Spreading::Sum> Spreading::ReadTarget() {
   Sum sum;
-  const auto begin = Clock::now();
-  bool interrupted = false;
-  const auto read =
-      pair_.target().ScanOnce("", "", [&](std::string_view key, std::string_view value) {
-        if (rows::IsOfCopied(key)) return true;
-        sum.Add(key, value);
-        if (sum.tally.rows % kLookEvery != 0) return true;
-        pair_.Tell("compared, of the copy", sum.tally, begin);
-        interrupted = pair_.Interrupted();
-        return !interrupted;
-      });
-  if (!read) return read.error();
-  if (interrupted) return Pair::Interruption();
-  return sum;
+  const auto read = pair_.ReadAll(pair_.target(), "compared, of the copy",
+                                  [&sum](std::string_view key, std::string_view value) {
+                                    if (!rows::IsOfCopied(key)) sum.Add(key, value);
+                                  });
+  return read ? Result<Sum>(sum) : read.error();
 }
 
 // The source is read once more only where copying has not read all of it.

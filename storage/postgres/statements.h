@@ -44,7 +44,6 @@ struct PgStatements {
   explicit PgStatements(const std::string& name);
   void AddTables(const std::string& name, uint16_t partitions);
 
-
   PgStatement begin;
   PgStatement begin_moment;  // repeatable read, read only
   PgStatement commit;

@@ -15,11 +15,6 @@ constexpr size_t kRowMax = 256 << 20;
 
 Error Bad(std::string why) { return {Code::kInvalidArgument, Reason::kBadArchive, std::move(why)}; }
 
-void AppendVarint(uint64_t number, std::string* out) {
-  for (; number >= 128; number >>= 7) *out += static_cast<char>(number | 128);
-  *out += static_cast<char>(number);
-}
-
 constexpr Kind kParts[] = {kSpec, kOutput, kStep, kGraph, kStarts, kPlanned, kUnstarted};
 
 // Hands over all rows of a kind whose keys begin with `prefix`, which names the namespace first.

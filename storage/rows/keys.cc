@@ -33,6 +33,11 @@ Result<uint64_t> NumberIn(std::string_view key, std::string_view value) {
   return number;
 }
 
+void AppendVarint(uint64_t number, std::string* to) {
+  for (; number >= 128; number >>= 7) *to += static_cast<char>(number | 128);
+  *to += static_cast<char>(number);
+}
+
 std::optional<uint64_t> TakeVarint(std::string_view* bytes, int bits) {
   uint64_t value = 0;
   for (int shift = 0; shift < bits && !bytes->empty(); shift += 7) {

@@ -268,6 +268,7 @@ void PutNumber(const Writer& writer, std::string key, uint64_t number);
 Result<uint64_t> GetNumber(const Reader& reader, const std::string& key, uint64_t otherwise);
 Result<uint64_t> NumberIn(std::string_view key, std::string_view value);
 
+void AppendVarint(uint64_t number, std::string* to);
 // Takes a varint off the front of `bytes`; nullopt: it does not end within `bits`.
 std::optional<uint64_t> TakeVarint(std::string_view* bytes, int bits);
 

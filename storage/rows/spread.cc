@@ -46,11 +46,6 @@ void Add(const StoppedCounts& more, StoppedCounts* to) {
   for (size_t i = 0; i < to->results.size(); ++i) to->results[i] += more.results[i];
 }
 
-void PutVarint(uint64_t number, std::string* to) {
-  for (; number >= 128; number >>= 7) *to += static_cast<char>(number | 128);
-  *to += static_cast<char>(number);
-}
-
 uint8_t KindOf(std::string_view key) { return static_cast<uint8_t>(key[sizeof(PartitionId)]); }
 
 }  // namespace
@@ -207,9 +202,9 @@ void Spread::MoveExpiry(std::string_view key, std::string_view value) {
   MoveTo(PlaceOf({ns, parts.Text()}), key, value);
 }
 
-void Spread::PutAll(const Batch& batch) {
+void Spread::PutEach(const Batch& batch, const Put& put) {
   for (const Batch::Operation& one : batch.operations()) {
-    if (one.kind == Batch::Operation::Kind::kPut) put_(one.key, one.value);
+    if (one.kind == Batch::Operation::Kind::kPut) put(one.key, one.value);
   }
 }
 
@@ -300,7 +295,7 @@ Result<Ok> Spread::TakePage(std::string_view key, std::string_view value) {
     FeedPage& there = pages[*place];
     if (there.bytes.empty()) there = {seq, seq - 1, std::string(1, '\0')};
     there.bytes.append(seq - there.last - 1, '\0');  // empty ones
-    PutVarint(record.size(), &there.bytes);
+    AppendVarint(record.size(), &there.bytes);
     there.bytes += record;
     there.last = seq;
     return true;
@@ -371,7 +366,7 @@ Result<Ok> Spread::TakeGroup(std::string_view key, std::string_view value) {
     PutGroup({batch, id}, {ns, name}, row);
   }
   PutGroup({batch, kHome}, {ns, name}, *home);
-  PutAll(batch);
+  PutEach(batch, put_);
   return Ok{};
 }
 
@@ -416,7 +411,7 @@ Result<Ok> Spread::Finish() {
     PutStatsSeq({batch, id}, last_);
     if (past_.contains(id)) PutPastStart({batch, id}, past_.at(id));
   }
-  PutAll(batch);
+  PutEach(batch, put_);
   return Ok{};
 }
 
@@ -438,7 +433,7 @@ void Spread::PutCounters() {
   for (const auto& [machine, dropped] : dropped_) {
     PutDropped({batch, kHome}, machine.first, machine.second, dropped);
   }
-  PutAll(batch);
+  PutEach(batch, put_);
 }
 
 // That which they wait for knows of them. If it does not live any more, it is asked by a message,
@@ -460,7 +455,7 @@ Result<Ok> Spread::PutFollowers() {
       PutOut({batch, from}, there, ++sent[{from, there}], EncodeMessage({follow}));
     }
   }
-  PutAll(batch);
+  PutEach(batch, put_);
   return Ok{};
 }
 

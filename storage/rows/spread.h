@@ -54,6 +54,9 @@ class Spread {
   // After the last row.
   Result<Ok> Finish();
 
+  // All rows of a batch that has nothing else.
+  static void PutEach(const Batch& batch, const Put& put);
+
   PartitionId PlaceOf(InstanceName name) const {
     return PartitionOf(name.ns, name.id, partitions_);
   }
@@ -93,7 +96,6 @@ class Spread {
   std::optional<uint64_t> BornOf(InstanceName name) const;
   void PutCounters();
   Result<Ok> PutFollowers();
-  void PutAll(const Batch& batch);
 
   const Reader source_;
   const uint16_t partitions_;

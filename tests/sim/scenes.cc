@@ -1,8 +1,6 @@
 #include "tests/sim/scenes.h"
 
-#include <cstdio>
 #include <iterator>
-#include <stdexcept>
 #include <utility>
 
 namespace dfsmr {
@@ -74,16 +72,7 @@ std::string PlayScenes(uint64_t seed, bool trace) {
     std::ranges::copy(PlanScenes(), std::back_inserter(scenes));
     return scenes;
   }();
-  Random random(seed * 37 + 19);
-  for (const NamedScene& scene : {all[seed % all.size()], random.Of(all)}) {
-    if (trace) std::printf("scene: %s\n", scene.name);
-    try {
-      scene.play(random.Next());
-    } catch (const std::exception& error) {
-      return "scene '" + std::string(scene.name) + "': " + error.what();
-    }
-  }
-  return "";
+  return PlayTwo(all, seed, trace);
 }
 
 }  // namespace dfsmr

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/dsrv/engine/world.h"
+#include "tests/sim/play.h"
 #include "tests/sim/random.h"
 
 namespace dfsmr {
@@ -39,11 +40,6 @@ class Stage : public World {
   Random random;
 };
 
-using SceneOf = void (*)(uint64_t seed);
-struct NamedScene {
-  const char* name;
-  SceneOf play;
-};
 // Of machines and their claims (scenes_machines.cc), and of plans (scenes_plans.cc).
 std::vector<NamedScene> MachineScenes();
 std::vector<NamedScene> PlanScenes();

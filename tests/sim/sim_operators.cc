@@ -66,7 +66,6 @@ void Sim::Control(Asked& engine) {
   }
 }
 
-// What has stopped with its children goes on with them, also when the server crashes between.
 // What runs at most once may be handed out once more; children go on as their parent does.
 void Sim::FreeFamily(const std::string& id) {
   ++frees_[id];
@@ -75,6 +74,7 @@ void Sim::FreeFamily(const std::string& id) {
   }
 }
 
+// What has stopped with its children goes on with them, also when the server crashes between.
 void Sim::ResumeStopped(Asked& engine) {
   if (!resumes_ || !plans_ || !On(Fault::kResume) || !of_resumes_.Chance(20)) return;
   std::vector<std::string> stopped;

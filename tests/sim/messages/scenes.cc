@@ -1,9 +1,7 @@
 #include "tests/sim/messages/scenes.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "dsrv/engine/triggers.h"
 #include "storage/rows/message.h"
 #include "tests/dsrv/engine/parted.h"
+#include "tests/sim/play.h"
 #include "tests/sim/random.h"
 
 namespace dfsmr::message_sim {
@@ -306,11 +305,6 @@ void FormerFollower(uint64_t seed) {
   REQUIRE(stage.State(second) == InstanceState::kScheduled);
 }
 
-struct NamedScene {
-  const char* name;
-  void (*play)(uint64_t seed);
-};
-
 const std::vector<NamedScene> kScenes = {{"orders to members", OrdersToMembers},
                                          {"a backfill across partitions", BackfillAcross},
                                          {"held unasked", HeldUnasked},
@@ -322,17 +316,6 @@ const std::vector<NamedScene> kScenes = {{"orders to members", OrdersToMembers},
 
 }  // namespace
 
-std::string PlayScenes(uint64_t seed, bool trace) {
-  Random random(seed * 37 + 19);
-  for (const NamedScene& scene : {kScenes[seed % kScenes.size()], random.Of(kScenes)}) {
-    if (trace) std::printf("scene: %s\n", scene.name);
-    try {
-      scene.play(random.Next());
-    } catch (const std::exception& error) {
-      return "scene '" + std::string(scene.name) + "': " + error.what();
-    }
-  }
-  return "";
-}
+std::string PlayScenes(uint64_t seed, bool trace) { return PlayTwo(kScenes, seed, trace); }
 
 }  // namespace dfsmr::message_sim

@@ -94,6 +94,7 @@ void IfAudit::Check(const Instance& instance, const std::vector<Event>& history)
 void IfAudit::Take(const Event& event, const Event* last, const Event* next) {
   using enum ChangeKind;
   const bool ends = event.kind == kPaused || event.kind == kFinished || event.transition == "stop";
+  const bool was_paused = paused_;
   if (late_ && event.time > late_->first + kTurn) GoesOn();
   if (ends) late_.reset();
   switch (event.kind) {
@@ -115,7 +116,7 @@ void IfAudit::Take(const Event& event, const Event* last, const Event* next) {
   }
   for (auto& [home, stands] : stands_) {
     const bool over = patience_ && event.time >= stands.since + *patience_ - kMoments;
-    stands.out_of = stands.out_of || (stands.held && paused_ && over);
+    stands.out_of = stands.out_of || (stands.held && (was_paused || paused_) && over);
   }
 }
 
@@ -174,10 +175,12 @@ void IfAudit::Skip(const Event& event, const Event* last, const Event* next) {
   Doom(*step, false);
 }
 
-// What has failed or was dropped begins anew. One step that is named goes on by itself.
+// What has failed or was dropped begins anew. One step that is named goes on by itself. Until its
+// turn has come it is as good as paused.
 void IfAudit::Resume(const Event& event) {
   if (!stopped_ && by_hand_ && !event.node.empty()) return;
-  paused_ = by_hand_ = false;
+  paused_ = event.note.ends_with("it waits its turn");
+  by_hand_ = false;
   if (!std::exchange(stopped_, false)) return;
   stopping_ = finally_ = false;
   for (auto& [step, fate] : fates_) {

@@ -4,7 +4,6 @@ Starters, workers and a watcher ask any server, repeat what was not answered, an
 proxy stands where connections are to be cut. The audit asks each server for the feed, and compares."""
 import collections
 import contextlib
-import pathlib
 import random
 import socket
 import subprocess
@@ -106,13 +105,9 @@ class Pair:
                                          "wal_keep_size = 256MB\n")
         self.standby = postgres.Postgres.__new__(postgres.Postgres)
         standby = self.standby
-        standby.folder = pathlib.Path(str(self.primary.folder) + "-standby")
-        standby.folder.mkdir(mode=0o755)
-        standby.words = self.primary.words
-        if standby.words:
-            postgres.shutil.chown(standby.folder, "postgres", "postgres")
+        standby.folder = postgres.folder()
         standby.data = standby.folder / "data"
-        standby._run("pg_basebackup", "-h", str(self.primary.folder), "-U", "tester", "-D",
+        postgres.run("pg_basebackup", "-h", str(self.primary.folder), "-U", "tester", "-D",
                      str(standby.data), "-R", "-X", "stream", "-c", "fast")
         with (standby.data / "postgresql.auto.conf").open("a") as file:
             file.write(f"unix_socket_directories = '{standby.folder}'\n"

@@ -254,12 +254,8 @@ async function nothing({ server }) {
       complaints.push(...page.complaints.map((text) => at + text));
       reports.push(...(await page.evaluate(() => globalThis.figures.reports)).map((text) => at + text));
       if ((await sidewise(page)) > 0) wide.push(at);
+      found.push(...(await faults(page)).map((text) => at + text));
       await context.close();
-      const bare = await openPage(server, url, { theme: colorScheme, width, height, trusted: false });
-      bare.setDefaultTimeout(LONG);
-      await settled(bare);
-      found.push(...(await faults(bare)).map((text) => at + text));
-      await bare.context().close();
     }
   }
   return [

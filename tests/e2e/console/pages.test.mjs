@@ -3,11 +3,14 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import path from "node:path";
 import {
+  close,
   closeBrowser,
   cutOff,
   done,
   faults,
+  faultsOfColours,
   machine,
+  openBrowser,
   openPage,
   REPOSITORY,
   Server,
@@ -96,6 +99,16 @@ const PAGES = [
 const SCREENSHOTS = process.env.SCREENSHOTS;
 const PICTURED = "/n/default/instances/order-0";
 
+// Pages of one size share what the browser keeps of their scripts.
+const contexts = new Map();
+async function contextOf(width, height) {
+  const browser = await openBrowser();
+  if (!contexts.has(width)) {
+    contexts.set(width, await browser.newContext({ viewport: { width, height }, colorScheme: "light" }));
+  }
+  return contexts.get(width);
+}
+
 async function picture(page, name) {
   if (!SCREENSHOTS) return;
   const file = name.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "");
@@ -104,23 +117,40 @@ async function picture(page, name) {
   await page.screenshot({ path: path.join(REPOSITORY, "dsrv/console/instance.png") });
 }
 
+async function shown(page, url, text) {
+  await page.getByText(text, { exact: false }).first().waitFor({ state: "attached" });
+  if (url.includes("define")) await page.locator(".cm-content").waitFor();
+  await settled(page);
+}
+
+async function fits(page) {
+  assert.equal(await sidewise(page), 0, "it scrolls sideways");
+  assert.deepEqual(await cutOff(page), [], "lists scroll sideways");
+}
+
+// All run under their content security policy.
 for (const [url, text] of PAGES) {
-  for (const [theme, width, height] of [
-    ["light", 1024, 768],
-    ["dark", 1024, 768],
-    ["light", 360, 640],
-  ]) {
-    test(`${url} ${theme} ${width}`, async () => {
-      const page = await openPage(server, url, { theme, width, height, trusted: false });
-      await page.getByText(text, { exact: false }).first().waitFor({ state: "attached" });
-      await settled(page);
-      await picture(page, `${url} ${theme} ${width}`);
-      assert.deepEqual(await faults(page), []);
-      assert.equal(await sidewise(page), 0, "it scrolls sideways");
-      assert.deepEqual(await cutOff(page), [], "lists scroll sideways");
-      await done(page);
-    });
-  }
+  test(`${url} light and dark`, async () => {
+    const page = await openPage(server, url, { context: await contextOf(1024, 768) });
+    await shown(page, url, text);
+    await picture(page, `${url} light 1024`);
+    assert.deepEqual(await faults(page), []);
+    await fits(page);
+    await page.emulateMedia({ colorScheme: "dark" }); // which changes colours, and nothing else
+    await page.waitForFunction(() => document.getAnimations().length === 0);
+    await picture(page, `${url} dark 1024`);
+    assert.deepEqual(await faultsOfColours(page), []);
+    await fits(page);
+    await close(page);
+  });
+  test(`${url} narrow`, async () => {
+    const page = await openPage(server, url, { context: await contextOf(360, 640) });
+    await shown(page, url, text);
+    await picture(page, `${url} light 360`);
+    assert.deepEqual(await faults(page), []);
+    await fits(page);
+    await close(page);
+  });
 }
 
 test("no list is cut off at 1280, with a row open or not", async () => {
@@ -159,16 +189,6 @@ test("a list whose cells grow leaves out columns, and is not cut off", async () 
   await page.waitForFunction((before) => document.querySelectorAll(".list th").length < before, heads);
   assert.deepEqual(await cutOff(page), []);
   await done(page);
-});
-
-test("pages run under their content security policy", async () => {
-  for (const [url, text] of PAGES) {
-    const page = await openPage(server, url);
-    await page.getByText(text, { exact: false }).first().waitFor({ state: "attached" });
-    if (url.includes("define")) await page.locator(".cm-content").waitFor();
-    await settled(page).catch(() => undefined);
-    await done(page);
-  }
 });
 
 test("hostile texts are shown as text", async () => {

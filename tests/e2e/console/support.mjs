@@ -173,13 +173,10 @@ const OWN_LINES = /Failed to load resource|net::ERR_/;
 export async function openPage(
   server,
   url,
-  { theme = "light", width = 1280, height = 800, context, trusted = true } = {},
+  { theme = "light", width = 1280, height = 800, context } = {},
 ) {
   const within =
-    context ??
-    (await (
-      await openBrowser()
-    ).newContext({ viewport: { width, height }, colorScheme: theme, bypassCSP: !trusted }));
+    context ?? (await (await openBrowser()).newContext({ viewport: { width, height }, colorScheme: theme }));
   const page = await within.newPage();
   page.complaints = [];
   page.on("console", (message) => {
@@ -200,18 +197,28 @@ export async function done(page) {
   await page.context().close();
 }
 
+// The same of a page whose context goes on.
+export async function close(page) {
+  assert.deepEqual(page.complaints, []);
+  await page.close();
+}
+
 export async function settled(page) {
   await page.waitForFunction(
     () => document.querySelector("main h1") && !document.querySelector("[aria-busy=true], .waiting"),
   );
 }
 
-// What axe finds wrong; the page must have been opened with `trusted: false`, since axe is a script of its own.
-export async function faults(page) {
-  await page.evaluate(AXE);
+// What axe finds wrong.
+export const faults = (page) => violationsOf(page, RULES);
+export const faultsOfColours = (page) =>
+  violationsOf(page, { type: "rule", values: ["color-contrast", "link-in-text-block"] });
+
+async function violationsOf(page, runOnly) {
+  if (!(await page.evaluate(() => "axe" in globalThis))) await page.evaluate(AXE);
   const { violations } = await page.evaluate(
-    (values) => globalThis.axe.run(document, { runOnly: values }),
-    RULES,
+    (which) => globalThis.axe.run(document, { runOnly: which, resultTypes: ["violations"] }),
+    runOnly,
   );
   return violations.map(
     (violation) =>

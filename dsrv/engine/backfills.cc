@@ -17,14 +17,14 @@ rows::DocumentName NameOf(const std::string& ns, const std::string& schedule) {
   return {ns, DocumentKind::kSchedule, schedule};
 }
 
-bool Failed(InstanceResult result) {
+bool FailedOrCancelled(InstanceResult result) {
   return result == InstanceResult::kError || result == InstanceResult::kAborted ||
          result == InstanceResult::kCancelled;
 }
 
 bool RunsAgain(const FormerRun& run, Again again) {
   if (!run.stopped) return false;
-  return again == Again::kAll || (again == Again::kFailed && Failed(run.result));
+  return again == Again::kAll || (again == Again::kFailed && FailedOrCancelled(run.result));
 }
 
 }  // namespace

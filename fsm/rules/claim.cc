@@ -232,7 +232,7 @@ void NoAttempt(Token& token, const Claim& claim) {
 }
 
 // Takes back a claim that has not begun.
-void Withdraw(Scene& scene, Token& token, Claim& claim) {
+void WithdrawClaim(Scene& scene, Token& token, Claim& claim) {
   /*mutant unbegun-is-attempt*/ NoAttempt(token, claim); /*end*/
   GiveBack(scene, token, claim, "", "not begun");
 }
@@ -453,7 +453,7 @@ void TakeBackUnbegunOf(Scene& scene, uint64_t visit) {
   Token& token = *scene.instance.tokens.FindMutable(visit);
   if (token.state != TokenState::kClaimed) return;
   for (Claim& claim : token.claims) {
-    if (Unbegun(claim)) Withdraw(scene, token, claim);
+    if (Unbegun(claim)) WithdrawClaim(scene, token, claim);
   }
   if (!token.HasLiveClaim()) token.state = TokenState::kReady;  // its place in line stays
 }
@@ -464,7 +464,7 @@ void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good) {
   auto claim = std::ranges::find(token->claims, id, &Claim::id);
   if (claim == token->claims.end() || !claim->Live()) return;
   if (/*mutant unbegun-kept*/ !claim->Begun() /*end*/) {
-    Withdraw(scene, *token, *claim);
+    WithdrawClaim(scene, *token, *claim);
   } else {
     if (!claim->operation) claim->operation = Operation{.begin_time = claim->claim_time};
     claim->operation->lost = true;
@@ -496,7 +496,7 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id) {
     return;
   }
   if (!claim->Begun()) {
-    Withdraw(scene, *token, *claim);
+    WithdrawClaim(scene, *token, *claim);
     FreeIfUnclaimed(scene, visit);
     return StopIfCancelled(scene);
   }

@@ -50,7 +50,7 @@ std::string CountersOf(World& world) {
 }
 
 // Ids that the server makes are drawn: of such a one what its children's ids add.
-std::string Given(const std::string& id) {
+std::string GivenId(const std::string& id) {
   const bool drawn = id.size() >= 20 && id.starts_with('0');
   return drawn ? id.substr(20) : id;
 }
@@ -63,7 +63,7 @@ std::string StandsOf(World& world) {
     REQUIRE(rows::ScanInstances(
         {world.store(), world.partition()}, stopped, {"", ""},
         world.engine().reader().registry.resolve(), [&stands](const Instance& instance) {
-          std::string text = Given(instance.id) + " " + std::string(Name(instance.state)) + " " +
+          std::string text = GivenId(instance.id) + " " + std::string(Name(instance.state)) + " " +
                              std::string(Name(instance.result));
           std::set<std::string> tokens;
           for (const Token& token : instance.tokens) {
@@ -107,7 +107,7 @@ std::vector<Task> TakeAll(const Does& does) {
 // All that has been handed out so far.
 std::string Offered(const std::vector<Task>& tasks, std::set<std::string>* all) {
   for (const Task& task : tasks) {
-    all->insert(Given(task.instance) + " " + task.node + "#" + std::to_string(task.visit) +
+    all->insert(GivenId(task.instance) + " " + task.node + "#" + std::to_string(task.visit) +
                 " attempt " + std::to_string(task.attempt));
   }
   std::string text;

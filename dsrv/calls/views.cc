@@ -114,14 +114,15 @@ Result<GetStepCommand> ParseGetStep(const v1::GetStepRequest& request, const Cal
 Result<Ok> SettleGetStep(Engine& engine, const Caller&, const GetStepCommand& command) {
   auto settled = engine.Settle(command.ns, command.instance);
   if (settled) {
-    *command.filled = engine.survey().InputOf(command.ns, command.instance, command.path);
+    command.now->filled = engine.survey().InputOf(command.ns, command.instance, command.path);
+    command.now->time = engine.clock();
   }
   return settled;
 }
 
 Result<Ok> ReadGetStep(const Reader& reader, const GetStepCommand& command,
                        v1::GetStepResponse* reply) {
-  return ReadStep(Moment(reader), command, *command.filled, reply);
+  return ReadStep(Moment(reader), command, *command.now, reply);
 }
 
 Result<DurationsCommand> ParseGetDurations(const v1::GetDurationsRequest& request, const Call&) {

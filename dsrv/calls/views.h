@@ -51,9 +51,7 @@ Result<Ok> ReadListSteps(const Reader& reader, const ListStepsCommand& command,
                          v1::ListStepsResponse* reply);
 
 struct GetStepCommand : StepCommand {
-  // Filled in by the engine.
-  std::shared_ptr<std::optional<std::string>> filled =
-      std::make_shared<std::optional<std::string>>();
+  std::shared_ptr<StepNow> now = std::make_shared<StepNow>();  // filled in by the engine
 };
 Result<GetStepCommand> ParseGetStep(const v1::GetStepRequest& request, const Call&);
 Result<Ok> SettleGetStep(Engine& engine, const Caller&, const GetStepCommand& command);

@@ -33,7 +33,7 @@ class Times {
     if (event.kind == ChangeKind::kClaimed && here) {
       begun_[{event.visit, event.attempt}] = event.time;
       if (entered_ && !waited_) waited_ = event.time - *entered_;
-    } else if (event.kind == ChangeKind::kTransitioned && StandsAt({event.prev_node}, path_)) {
+    } else if (Leaves(event.kind) && StandsAt({event.prev_node}, path_)) {
       End({event.left_visit, event.attempt}, event.time);
     } else if (event.kind == ChangeKind::kTimedOut || event.kind == ChangeKind::kRelinquished ||
                event.kind == ChangeKind::kAbandoned) {
@@ -53,6 +53,10 @@ class Times {
   }
 
  private:
+  static bool Leaves(ChangeKind kind) {
+    return kind == ChangeKind::kTransitioned || kind == ChangeKind::kSuspended;
+  }
+
   using Attempt = std::pair<uint64_t, uint32_t>;  // its visit and number
 
   void End(const Attempt& attempt, Timestamp time) {
@@ -109,8 +113,8 @@ bool ShowNode(const Moment& moment, const InstanceView& view, const std::string&
 
 }  // namespace
 
-Result<Ok> ReadStep(const Moment& moment, const StepCommand& command,
-                    const std::optional<std::string>& filled, v1::GetStepResponse* reply) {
+Result<Ok> ReadStep(const Moment& moment, const StepCommand& command, const StepNow& now,
+                    v1::GetStepResponse* reply) {
   auto instance = rows::GetInstance(moment.rows, {command.ns, command.instance}, moment.resolve);
   if (!instance) return instance.error();
   auto view = ViewOf(moment, *std::move(instance));
@@ -122,8 +126,8 @@ Result<Ok> ReadStep(const Moment& moment, const StepCommand& command,
     if (!*source) return NoSuchStep(command);
     if (!(*source)->step.path().empty()) reply->mutable_step()->Swap(&(*source)->step);
     const bool handed_out = reply->step().has_start_time();
-    reply->set_input(handed_out && filled ? *filled : (*source)->input);
-    reply->set_resolved(handed_out && filled.has_value());
+    reply->set_input(handed_out && now.filled ? *now.filled : (*source)->input);
+    reply->set_resolved(handed_out && now.filled.has_value());
     reply->set_queue((*source)->queue);
     reply->set_priority((*source)->priority);
   } else if (!ShowNode(moment, *view, command.path, reply)) {
@@ -150,9 +154,7 @@ Result<Ok> ReadStep(const Moment& moment, const StepCommand& command,
       if (reply->events_size() < kEventsShown) reply->add_events(event);
     }
   }
-  return ShowTimes(moment, view->instance, command.path,
-                   std::chrono::time_point_cast<Duration>(std::chrono::system_clock::now()),
-                   under_way, reply);
+  return ShowTimes(moment, view->instance, command.path, now.time, under_way, reply);
 }
 
 }  // namespace dfsmr

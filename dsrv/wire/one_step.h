@@ -16,9 +16,14 @@ struct StepCommand {
   std::string path;
 };
 
-// `filled`: the step's input with its references replaced; nullopt: that cannot be done now.
+// What only the engine knows of it.
+struct StepNow {
+  std::optional<std::string> filled;  // its input with references replaced; nullopt: impossible now
+  Timestamp time;                     // the server's
+};
+
 // NO_SUCH_INSTANCE, NO_SUCH_NODE.
-Result<Ok> ReadStep(const Moment& moment, const StepCommand& command,
-                    const std::optional<std::string>& filled, v1::GetStepResponse* reply);
+Result<Ok> ReadStep(const Moment& moment, const StepCommand& command, const StepNow& now,
+                    v1::GetStepResponse* reply);
 
 }  // namespace dfsmr

@@ -130,7 +130,7 @@ v1::Step::State PlanSteps::StateOf(const rows::StepRow& row, bool works, v1::Ste
   const Token& token = row.token ? *row.token : *row.left;
   out->set_error(token.error);
   out->set_visit(token.visit);
-  if (!token.claims.empty()) out->set_worker(token.claims.back().worker);
+  out->set_worker(token.LastWorker());
   if (token.step) {
     if (token.step->start_time != Timestamp()) {
       ToProto(token.step->start_time, out->mutable_start_time());

@@ -316,7 +316,7 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
     ended.children = left.step->children;
     ended.tries = left.step->tries;
   }
-  if (!left.claims.empty()) ended.worker = left.claims.back().worker;
+  ended.worker = left.LastWorker();
   EndPhase(scene, home, left.home, std::move(ended));
   std::vector<std::string> entered;
   if (home.section != kNoSection) KeepChildren(scene, left);
@@ -381,6 +381,7 @@ Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, Chang
   token.home = left.home;
   token.available_at = state == TokenState::kReady ? scene.now : kNever;
   token.step = left.step;
+  token.step->worker = left.LastWorker();
   if (left.handling) KeepCheckpoint(token, left.handling->checkpoint);
   // What it holds it keeps until its phase is over.
   if (left.limits && left.limits->state == TokenLimits::State::kHolds) token.limits = left.limits;

@@ -47,6 +47,7 @@ void AwaitTry(const Scene& scene, Duration delay, Token* token) {
 // A report has ended it: nobody who had it in hand has anything more to say of it.
 void EndVisit(const Scene& scene, Token& token) {
   token.state = TokenState::kNone;
+  if (token.step) token.step->worker = token.LastWorker();
   /*mutant second-word-kept*/ token.claims.clear(); /*end*/
   token.forgotten_epoch = std::max(token.forgotten_epoch, scene.epoch);
 }

@@ -13,6 +13,12 @@ const Claim* Token::FindClaim(ClaimId id) const {
 
 bool Token::HasLiveClaim() const { return std::ranges::any_of(claims, &Claim::Live); }
 
+const std::string& Token::LastWorker() const {
+  static const std::string kNobody;
+  if (!claims.empty()) return claims.back().worker;
+  return step ? step->worker : kNobody;
+}
+
 bool Token::TimedOutBefore() const { return std::ranges::any_of(claims, &Claim::timed_out); }
 
 const Tokens::Plan& Tokens::InPlan() const {

@@ -114,6 +114,7 @@ struct StepState {
   uint32_t poll_failures = 0;    // in a row
   std::string wake;              // suspended: the event that comes at available_at
   double progress = 0;
+  std::string worker;            // that had it last, in a visit or try before this one
   uint64_t next_child = 0;       // the number of the next child that it starts
   Boxed<ChildCounts> children;
   friend bool operator==(const StepState&, const StepState&) = default;
@@ -203,6 +204,7 @@ struct Token {
   const Claim* FindClaim(ClaimId id) const;
   bool HasLiveClaim() const;
   bool TimedOutBefore() const;
+  const std::string& LastWorker() const;  // that has it, or had it last; empty: nobody had
   friend bool operator==(const Token&, const Token&) = default;
 };
 

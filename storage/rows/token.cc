@@ -185,6 +185,7 @@ void Encode(const StepState& step, record::StepState* out) {
   out->set_poll_failures(step.poll_failures);
   out->set_wake(step.wake);
   out->set_progress(step.progress);
+  out->set_worker(step.worker);
   out->set_next_child(step.next_child);
   if (step.children) Encode(*step.children, out->mutable_children());
 }
@@ -203,6 +204,7 @@ StepState Decode(const record::StepState& in) {
   step.poll_failures = in.poll_failures();
   step.wake = in.wake();
   step.progress = in.progress();
+  step.worker = in.worker();
   step.next_child = in.next_child();
   if (in.has_children()) step.children = Decode(in.children());
   return step;

@@ -294,9 +294,12 @@ std::vector<MachineTally> Survey::Machines(const Sees& sees, const std::string& 
     MachineTally one;
     one.ns = state->ns;
     one.id = state->id;
+    one.kind = "plan";  // so are flows that nobody has defined
     for (const auto& [number, version] : state->versions) {
       one.version = std::max(one.version, number);
-      if (version.definition) one.kind = KindName(version.definition->machine.defined_as);
+      if (version.definition && number > 0) {
+        one.kind = KindName(version.definition->machine.defined_as);
+      }
       one.now.scheduled += version.scheduled;
       one.now.running += version.running;
       one.now.paused += version.paused;
@@ -374,7 +377,7 @@ class Survey::QueueRows {
   // Those of older versions only while something is there.
   void AddNodes(const MachineState& machine, const VersionState& version, bool latest) {
     const Machine* nodes = NodesOf(version);
-    if (!nodes) return;
+    if (!nodes) return AddUndefined(machine, version);
     for (const Node& node : nodes->nodes) {
       if (node.kind != NodeKind::kWork || !Wants(machine.id, node.settings->queue)) continue;
       const std::string name = StatsName(version, node.id);
@@ -386,10 +389,7 @@ class Survey::QueueRows {
       if (latest) known.latest = &version;
       QueueView& row = known.view;
       row.action = node.settings->action;
-      if (!counts) continue;
-      if (counts->pulse) row.claims_per_second += ClaimsPerSecond(*counts->pulse);
-      row.ready += counts->ready - std::min(counts->ready, counts->idle);
-      row.claimed += counts->claimed;
+      if (counts) Count(*counts, &row);
     }
   }
   QueueView& AddQueue(const Agenda::Queue* queue, const Agenda& agenda) {
@@ -397,6 +397,8 @@ class Survey::QueueRows {
     Row& known = RowOf(key.queue, key.machine, key.node);
     known.has_queue = true;
     QueueView& row = known.view;
+    const auto undefined = undefined_.extract({key.machine, key.node});
+    for (const NodeState* counts : undefined ? undefined.mapped() : Counts()) Count(*counts, &row);
     row.action = key.action;
     row.asking = std::max<uint64_t>(row.asking, agenda.AskingFor(queue));
     if (const auto asked = agenda.AskedTime(queue)) SetLater(*asked, &row.asked_time);
@@ -433,6 +435,20 @@ class Survey::QueueRows {
   }
 
  private:
+  using Counts = std::vector<const NodeState*>;  // of versions
+
+  // Only what is ready tells in which queue a step of a flow stands that nobody has defined.
+  void AddUndefined(const MachineState& machine, const VersionState& version) {
+    for (const auto& [name, counts] : version.nodes) {
+      undefined_[{machine.id, name}].push_back(&counts);
+    }
+  }
+  void Count(const NodeState& counts, QueueView* row) const {
+    if (counts.pulse) row->claims_per_second += ClaimsPerSecond(*counts.pulse);
+    row->ready += counts.ready - std::min(counts.ready, counts.idle);
+    row->claimed += counts.claimed;
+  }
+
   struct Row {
     QueueView view;
     const VersionState* latest = nullptr;  // whose node it is; null: of an earlier version's alone
@@ -463,6 +479,7 @@ class Survey::QueueRows {
   const QueueQuery& query_;
   const Timestamp now_;
   std::map<std::tuple<std::string, std::string, std::string>, Row> rows_;
+  std::map<std::pair<std::string, std::string>, Counts> undefined_;  // by machine and node
 };
 
 std::vector<QueueView> Survey::Queues(const QueueQuery& query) const {

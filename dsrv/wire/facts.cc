@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsrv/engine/package_version.h"
+#include "dsrv/engine/resident.h"
 #include "fsm/rules/group.h"
 #include "fsm/rules/rules.h"
 
@@ -153,6 +154,8 @@ bool InstanceFacts::AnyProperty(const Visit& visit) const {
   if (instance.Stopped()) return false;
   for (std::string_view property : kOfTokens) {
     if (!visit(property)) continue;
+    // Nobody is handed what a paused instance has ready, which is not counted as such, either.
+    if (property == "ready" && !Runs(instance.state)) continue;
     for (size_t i = 0; i < instance.tokens.size(); ++i) {
       if (Stands(instance.tokens[i], view_.nodes[i], property, now_)) return true;
     }

@@ -6,7 +6,7 @@ import pytest
 
 from stubs import v1, view
 from support import (CALL, JOB, PAIR, SOON, eventually, fresh_name, kind, now, only, refused,
-                     seconds, state)
+                     seconds, state, step_state)
 
 HELD = """\
 id: held
@@ -246,6 +246,35 @@ def test_all_there_is_of_a_step_is_shown(space):
         namespace=space.name, instance=id, path="none"))
 
 
+def test_a_step_tells_how_long_workers_had_it_and_who_was_the_last(new_server):
+    server = new_server(virtual_clock="2026-03-01T00:00:00Z").start()
+    space = server.space("default")
+    space.define("plan: waits\nflow: [{step: a, action: n.a}]\n")
+    id = space.plan("waits")
+
+    def active():
+        return round(seconds(space.view("GetStep", view.GetStepRequest(
+            namespace=space.name, instance=id, path="a")).active), 3)
+
+    first = only(space.ready("waits", worker="one"))
+    server.advance(by=2)
+    assert active() == 2
+    space.suspend(first)
+    server.advance(by=4)
+    assert active() == 2 and space.step(id, "a").worker == "one"
+    space.event(id, "go", node="a")
+    assert active() == 2 and space.step(id, "a").worker == "one"
+    second = only(space.ready("waits", worker="two"))
+    server.advance(by=1)
+    assert active() == 3 and space.step(id, "a").worker == "two"
+    space.report(second, "error", error="no")
+    assert step_state(space.step(id, "a")) == "HELD" and space.step(id, "a").worker == "two"
+    assert active() == 3
+    server.kill()
+    server.start()
+    assert space.step(id, "a").worker == "two"
+
+
 def test_before_it_is_handed_out_an_input_is_shown_as_written(space):
     space.define("""\
 plan: written
@@ -296,12 +325,30 @@ def test_queues_say_who_asks_where_nothing_was_ever_ready(space):
     assert row.HasField("asked_time")
 
 
+def test_work_of_a_flow_that_nobody_has_defined_waits_in_its_queue(new_server):
+    server = new_server(virtual_clock="2026-03-01T00:00:00Z").start()
+    space = server.space("default")
+    id = space.call("Start", v1.StartRequest(
+        namespace="default", flow='[{"step": "solo", "action": "nobody.asks"}]')).instance.id
+    row = only(queues(space))
+    assert (row.machine, row.node, row.ready) == ("adhoc", "solo", 1)
+    assert [(one.id, one.kind) for one in space.overview().machines] == [("adhoc", "plan")]
+    server.advance(by=120)
+    unserved = only(troubles(space, view.Trouble.UNSERVED))
+    assert (unserved.machine, unserved.node, unserved.count) == ("adhoc", "solo", 1)
+    assert space.found(unserved.filter) == [id]
+    space.ready("adhoc")
+    row = only(queues(space))
+    assert (row.ready, row.claimed) == (0, 1)
+
+
 def test_what_is_paused_does_not_count_as_ready(space):
     space.define(JOB)
     ids = space.start_many("job", 3)
     space.pause(ids[0])
     assert only(queues(space, machine="job")).ready == 2
     assert space.overview().now.ready == 2
+    assert sorted(space.found("is:ready")) == sorted(ids[1:])
     space.resume(ids[0])
     assert only(queues(space, machine="job")).ready == 3
     space.pause(ids[1])

@@ -1,9 +1,12 @@
 #include "dsrv/http/mapping.h"
 
 #include <google/protobuf/duration.pb.h>
+#include <google/protobuf/field_mask.pb.h>
 #include <google/protobuf/timestamp.pb.h>
+#include <google/protobuf/util/field_mask_util.h>
 #include <google/protobuf/util/time_util.h>
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -23,6 +26,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+using google::protobuf::util::FieldMaskUtil;
 using google::protobuf::util::TimeUtil;
 
 constexpr int kDepth = 64;  // of messages within each other
@@ -101,6 +105,10 @@ class Reading {
     if (depth > kDepth) return Bad("the messages are nested too deep");
     if (type.full_name() == "google.protobuf.Timestamp") return ReadTime(message);
     if (type.full_name() == "google.protobuf.Duration") return ReadDuration(message);
+    // As a string of names, and as an object as it was read before.
+    if (type.full_name() == "google.protobuf.FieldMask" && json_.Peek() == '"') {
+      return ReadMask(message);
+    }
     if (json_.Peek() != '{') return Bad("a JSON object is expected here: " + type.full_name());
     json_.Take('{');
     if (json_.Take('}')) return;
@@ -122,6 +130,20 @@ class Reading {
       path_.resize(above);
     } while (json_.Take(','));
     json_.Expect('}');
+  }
+
+  // Names of fields in either spelling, parted by commas.
+  void ReadMask(Message* message) {
+    google::protobuf::FieldMask mask;
+    const std::string names = json_.String();
+    for (char c : names) {
+      if (c == ',' || mask.paths().empty()) mask.add_paths();
+      if (c == ',') continue;
+      std::string* const path = mask.mutable_paths(mask.paths_size() - 1);
+      if (std::isupper(static_cast<unsigned char>(c))) *path += '_';
+      *path += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+    message->CopyFrom(mask);
   }
 
   void ReadField(Message* message, const FieldDescriptor& field, int depth) {
@@ -419,6 +441,15 @@ void WriteMessage(const Message& message, std::string* out) {
     duration.CopyFrom(message);
     *out += Quotes(TimeUtil::ToString(duration));
     return;
+  }
+  if (type == "google.protobuf.FieldMask") {
+    google::protobuf::FieldMask mask;
+    mask.CopyFrom(message);
+    std::string names;
+    if (FieldMaskUtil::ToJsonString(mask, &names)) {
+      *out += Quotes(names);
+      return;
+    }
   }
   std::vector<const FieldDescriptor*> fields;
   message.GetReflection()->ListFields(message, &fields);

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "dfsmr/v1/schedule.pb.h"
 #include "dsrv/http/events.h"
 #include "dsrv/http/interface.h"
 #include "fsm/base/json.h"
@@ -70,6 +71,7 @@ class Schemas {
     if (name == "google.protobuf.Duration") {
       return R"({"type":"string","pattern":"^-?[0-9]+(\\.[0-9]{1,9})?s$"})";
     }
+    if (name == "google.protobuf.FieldMask") return R"({"type":"string"})";
     if (made_.emplace(name, "").second) made_[name] = Of(type);
     return Ref(name);
   }
@@ -149,8 +151,8 @@ class Schemas {
   std::map<std::string, std::string> made_;
 };
 
-std::string Responses(const std::string& answer) {
-  return "{\"200\":" + answer +
+std::string Responses(const std::string& answer, const std::string& status = "200") {
+  return "{" + Quote(status) + ":" + answer +
          ",\"default\":" + Answer("refused", Content("application/json", Ref("Error"))) + "}";
 }
 
@@ -191,15 +193,26 @@ std::string EventsPath(const std::string& id, const MethodDescriptor& method, Sc
          "}}";
 }
 
-std::string Plain(const std::string& verb, const std::string& id, const std::string& told) {
-  return Quote(verb) + ":{\"operationId\":" + Quote(id) + ",\"tags\":[\"door\"],\"responses\":" +
-         Responses(Answer(told, Content("application/json", "{\"type\":\"object\"}"))) + "}";
+const char* const kObject = R"({"type":"object"})";
+
+// What the door itself serves. `body`: the schema of what it takes; empty: nothing.
+std::string Plain(const std::string& verb, const std::string& id, const std::string& told,
+                  const std::string& body = "", const std::string& status = "200",
+                  const std::string& schema = kObject) {
+  return Quote(verb) + ":{\"operationId\":" + Quote(id) + ",\"tags\":[\"door\"]" +
+         (body.empty() ? "" : ",\"requestBody\":{\"content\":" + body + "}") +
+         ",\"responses\":" +
+         Responses(Answer(told, Content("application/json", schema)), status) + "}";
 }
 
-std::string DoorPaths() {
+std::string DoorPaths(Schemas* schemas) {
   std::string paths;
   paths += ",\"/v1/session\":{" + Plain("get", "session", "who is signed in") + "," +
-           Plain("post", "sign_in", "the session that was made") + "," +
+           Plain("post", "sign_in", "the session that was made",
+                 Content("application/json",
+                         R"({"type":"object","properties":{"token":)"
+                         R"({"type":"string"},"role":{"type":"string"}}})")) +
+           "," +
            Plain("delete", "sign_out", "signed out") + "}";
   paths += ",\"/healthz\":{" + Plain("get", "healthz", "the server decides") + "}";
   paths += ",\"/readyz\":{" + Plain("get", "readyz", "the server takes calls") + "}";
@@ -208,7 +221,9 @@ std::string DoorPaths() {
       ",\"/hooks/{namespace}/{path}\":{\"parameters\":[{\"name\":\"namespace\",\"in\":\"path\","
       "\"required\":true,\"schema\":{\"type\":\"string\"}},{\"name\":\"path\",\"in\":\"path\","
       "\"required\":true,\"schema\":{\"type\":\"string\"}}]," +
-      Plain("post", "hook", "the occurrence of a trigger") + "}";
+      Plain("post", "hook", "the occurrence of a trigger", Content("*/*", "{}"), "202",
+            schemas->Use(*v1::Occurrence::descriptor())) +
+      "}";
   return paths;
 }
 
@@ -234,12 +249,13 @@ std::string OpenApi(const std::string& base, bool compat) {
     paths +=
         "," + Quote(path) + ":" + EventsPath(std::string(path).substr(4), *found->second, &schemas);
   }
+  paths += DoorPaths(&schemas);
   return "{\"openapi\":\"3.1.0\",\"info\":{\"title\":\"dfsmr\",\"version\":\"1.0.0\"},\"servers\":"
          "[{\"url\":" +
          Quote(base.empty() ? "/" : base) +
          "}],\"security\":[{},{\"bearer\":[]}],"
          "\"paths\":{" +
-         paths + DoorPaths() +
+         paths +
          "},\"components\":{\"securitySchemes\":{\"bearer\":"
          "{\"type\":\"http\",\"scheme\":\"bearer\"}},\"schemas\":" +
          schemas.Text() + "}}";

@@ -283,6 +283,9 @@ def test_the_openapi_document_knows_every_route_and_what_the_protos_say(there):
     assert "get" not in paths["/dfsmr.v1.RunnerService/Start"]
     for path in ("/v1/changes", "/v1/session", "/healthz", "/hooks/{namespace}/{path}"):
         assert path in paths
+    assert "requestBody" in paths["/v1/session"]["post"]
+    hook = paths["/hooks/{namespace}/{path}"]["post"]["responses"]
+    assert set(hook) == {"202", "default"}
     parameters = {one["name"]: one["schema"] for one in paths["/v1/changes"]["get"]["parameters"]}
     kind = parameters["kind"]
     assert kind["type"] == "array" and "FINISHED" in kind["items"]["enum"]

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <google/protobuf/util/json_util.h>
 
+#include "dfsmr/v1/package.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/http/interface.h"
 
@@ -69,6 +70,25 @@ TEST_CASE("defaults are left out, whole numbers of 64 bits are strings, enums ar
   REQUIRE(FromJson(R"({"seq": 5e2, "kind": 9})", {}, &read));
   CHECK(read.seq() == 500);
   CHECK(read.kind() == 9);
+}
+
+TEST_CASE("a mask of fields is a string of their names in either spelling, or an object") {
+  for (const std::string fields : {R"("quotas.liveInstances,description")",
+                                   R"("quotas.live_instances,description")",
+                                   R"({"paths": ["quotas.live_instances", "description"]})"}) {
+    v1::UpdateNamespaceRequest request;
+    CAPTURE(fields);
+    REQUIRE(FromJson(R"({"name": "y", "fields": )" + fields + "}", {TakesJson, false}, &request));
+    REQUIRE(request.fields().paths_size() == 2);
+    CHECK(request.fields().paths(0) == "quotas.live_instances");
+    CHECK(ToJson(request) == R"({"name":"y","fields":"quotas.liveInstances,description"})");
+    v1::UpdateNamespaceRequest again;
+    CHECK(google::protobuf::util::JsonStringToMessage(ToJson(request), &again).ok());
+    CHECK(again.fields().paths(0) == "quotas.live_instances");
+  }
+  v1::UpdateNamespaceRequest none;
+  REQUIRE(FromJson(R"({"fields": ""})", {TakesJson, false}, &none));
+  CHECK(none.fields().paths().empty());
 }
 
 TEST_CASE("JSON itself may stand where a field is documented as a JSON object, byte for byte") {

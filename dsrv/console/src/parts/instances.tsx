@@ -50,17 +50,28 @@ export function errorOf(one: InstanceJson): string {
   return one.error || (one.tokens ?? []).find((token) => token.error)?.error || "";
 }
 
+// A flow that nobody has defined is no machine that could be opened.
+export function MachineOf({ one, version }: { one: InstanceJson; version?: boolean }) {
+  if (!one.version)
+    return (
+      <>
+        <Id of={one.machine} /> <span class="quiet">a flow of its own</span>
+      </>
+    );
+  return (
+    <Link to={to("machines", one.machine ?? "", version ? { version: one.version } : {})}>
+      <Id of={one.machine} /> <span class="quiet">v{one.version}</span>
+    </Link>
+  );
+}
+
 export const INSTANCE_COLUMNS: Column<InstanceJson>[] = [
   { id: "id", title: "Instance", narrow: true, cell: (one) => <Id of={one.id} /> },
   { id: "label", title: "Label", cell: (one) => (one.label ? <Text of={one.label} most={60} /> : <None />) },
   {
     id: "machine",
     title: "Machine",
-    cell: (one) => (
-      <Link to={to("machines", one.machine ?? "")}>
-        <Id of={one.machine} /> <span class="quiet">v{one.version}</span>
-      </Link>
-    ),
+    cell: (one) => <MachineOf one={one} />,
   },
   {
     id: "state",

@@ -99,7 +99,7 @@ export function skipOf(one: InstanceJson, node = ""): Action {
     verb: "Skip",
     danger: true,
     reason: true,
-    about: "It goes on without it; what refers to its output finds null.",
+    about: "It goes on without it, and without the steps that need its output.",
     send: ({ reason }) => sent("RunnerService", "Skip", { ...base(one), node, reason }),
     dcli: ({ reason }) => [
       "skip",

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { call } from "../../api/call";
 import type { ChangeJson, InstanceJson, MachineJson } from "../../api/types";
 import { Facts, Gone, Head, Panel, Tabs, tabOf, type Tab } from "../../parts/bits";
+import { MachineOf } from "../../parts/instances";
 import { Id, Left, Link, Lines, Mark, Progress, State, StateOf, Text, Time, Took } from "../../parts/text";
 import { useLoad, useWatch } from "../../state/load";
 import { namespace, parts, query, to } from "../../state/route";
@@ -40,7 +41,7 @@ function useInstance(id: string) {
 function useMachine(instance: InstanceJson | undefined) {
   return useLoad(
     async (signal) => {
-      if (!instance) return undefined;
+      if (!instance?.version) return undefined;
       const asked = { namespace: namespace.value, id: instance.machine };
       const [own, latest] = await Promise.all(
         [instance.version, undefined].map((version) =>
@@ -142,9 +143,7 @@ function Above({ one, latest }: { one: InstanceJson; latest: number | undefined 
           [
             "Machine",
             <>
-              <Link to={to("machines", one.machine ?? "", { version: one.version })}>
-                <Id of={one.machine} /> v{one.version}
-              </Link>
+              <MachineOf one={one} version />
               {latest && one.version && latest > one.version ? (
                 <span class="quiet"> · v{latest} is newer</span>
               ) : null}

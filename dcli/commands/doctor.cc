@@ -50,6 +50,7 @@ class Doctor {
     LookAtFiles(server);
     LookAtRoom(server);
     LookAtBackup(server);
+    LookAtCluster();
     const auto spaces = Spaces();
     if (!spaces) return spaces.error();
     if (const auto looked = LookAtMachines(*overview, *spaces); !looked) return looked.error();
@@ -91,6 +92,19 @@ class Doctor {
               : "work there with --namespace " + own +
                     ", or have an admin make one for this: dcli token create --namespace " + ns);
     return Ok{};
+  }
+
+  // Whoever may see an overview may perhaps not see the servers.
+  void LookAtCluster() {
+    v1::GetClusterRequest request;
+    request.set_with_counts(true);
+    const auto cluster = context_.client->views().GetCluster(request);
+    if (!cluster) return;
+    for (const std::string& problem : ProblemsOf(*cluster)) {
+      Found("cluster", problem,
+            "dcli cluster --partitions shows all servers, and who serves what; the servers' logs "
+            "say why");
+    }
   }
 
   void LookAtClock() {

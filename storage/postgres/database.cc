@@ -118,20 +118,25 @@ Result<Ok> PgDatabase::InspectDurability(PgConnection& connection) {
   const bool synchronous = !row.Bytes(0, 2).empty();
   const bool attached = row.Number(0, 3) > 0;
   facts_.durability = synchronous ? "synchronous" : attached ? "asynchronous" : "single";
-  if (options_.allow_loss) return Ok{};
-  const std::string or_else = "; or start with --allow-loss, and what was acknowledged may be lost";
-  for (const auto& [column, name] : {std::pair(0, "fsync"), {1, "full_page_writes"}}) {
-    if (row.Bytes(0, column) == "on") continue;
-    return Unfit(std::string(name) + " is " + row.Text(0, column) +
-                 ", so a crash of its machine may lose what was acknowledged, or all: set " + name +
-                 " = on in postgresql.conf" + or_else);
-  }
+  std::string risk;
   if (attached && !synchronous) {
-    return Unfit(
+    risk =
         "a standby is attached, but synchronous_standby_names is empty, so a failover "
         "loses what was acknowledged: set synchronous_standby_names (with Patroni: "
-        "synchronous_mode and synchronous_mode_strict)" +
-        or_else);
+        "synchronous_mode and synchronous_mode_strict)";
+  }
+  for (const auto& [column, name] : {std::pair(1, "full_page_writes"), {0, "fsync"}}) {
+    if (row.Bytes(0, column) == "on") continue;
+    risk = std::string(name) + " is " + row.Text(0, column) +
+           ", so a crash of its machine may lose what was acknowledged, or all: set " + name +
+           " = on in postgresql.conf";
+  }
+  if (!risk.empty() && !options_.allow_loss) {
+    return Unfit(risk + "; or start with --allow-loss, and what was acknowledged may be lost");
+  }
+  if (!risk.empty()) options_.tell(true, risk);
+  if (risk.empty() && !synchronous) {
+    options_.tell(false, "the store has no standby: it is as durable as the disk of its database");
   }
   return Ok{};
 }

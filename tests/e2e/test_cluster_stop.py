@@ -10,7 +10,7 @@ import pytest
 
 from cluster_servers import owner_of, seen_by, together
 from stubs import v1
-from support import CALL, DSRV, JOB, Refusal, eventually
+from support import CALL, CONSUMER, DCLI, DSRV, JOB, Refusal, eventually
 
 
 def test_a_standby_that_stops_waits_for_what_it_has_passed_on(sharers, database):
@@ -91,6 +91,18 @@ def test_what_the_database_refuses_is_not_tried_at_full_speed(sharers, database)
     database.sql(f"alter table {sharers.schema}.gone rename to p0000")
     eventually(lambda: server.log.rstrip().endswith("from change 0")
                or server.log.count("serves partition") > 1, CALL)
+
+
+def test_doctor_names_a_server_that_others_do_not_reach(sharers):
+    server = sharers()
+    sharers("--advertise", "localhost:1")
+
+    def doctor():
+        return subprocess.run([str(DCLI), "--server", server.address, "doctor"],
+                              capture_output=True, text=True, env=CONSUMER, timeout=60)
+    found = eventually(lambda: (ran := doctor()).returncode == 1 and "localhost:1" in ran.stdout and ran)
+    assert "Cluster: server " in found.stdout and "cannot be reached" in found.stdout
+    assert "no standby" in server.log
 
 
 def test_a_server_on_every_interface_advertises_the_name_of_its_host(sharers):

@@ -65,11 +65,27 @@ TEST_CASE("a start needs no rights but those of its tables once they are there")
   server.Sql("drop role plain");
 }
 
+TEST_CASE("it is told that there is no standby") {
+  std::vector<std::string> told;
+  MustOpen({.uri = SharedPostgres().Uri(),
+            .schema = NewSchema(),
+            .tell = [&told](bool, const std::string& what) { told.push_back(what); }});
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("no standby") != std::string::npos);
+}
+
 TEST_CASE("a database that may lose what it acknowledged is refused, unless that is allowed") {
   PostgresServer server("fsync = off");
   CheckRefused({.uri = server.Uri()}, Code::kFailedPrecondition,
                {"fsync is off", "fsync = on", "--allow-loss"});
-  CHECK(MustOpen({.uri = server.Uri(), .allow_loss = true})->facts().durability == "single");
+  std::vector<std::string> warned;
+  const auto tell = [&warned](bool bad, const std::string& what) {
+    if (bad) warned.push_back(what);
+  };
+  const auto opened = MustOpen({.uri = server.Uri(), .allow_loss = true, .tell = tell});
+  CHECK(opened->facts().durability == "single");
+  REQUIRE(warned.size() == 1);
+  CHECK(warned[0].find("fsync is off") != std::string::npos);
   server.Configure("full_page_writes = off");
   server.Sql("select pg_reload_conf()");
   server.Stop(SIGINT);

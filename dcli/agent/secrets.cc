@@ -74,7 +74,7 @@ void ForEachPlaceholder(const v1::Task& task, const std::function<void(const Sec
   }
 }
 
-bool IsText(const std::string& value) { return Unquoted(Quoted(value)) == value; }
+bool IsText(const std::string& value) { return Unquoted(JsonString(value)) == value; }
 
 Result<std::string> WriteSecretFile(const std::string& folder, const SecretVariable& variable,
                                     const std::string& value) {
@@ -167,7 +167,7 @@ Result<v1::Task> WithSecrets(const v1::Task& task, const SecretValues& values) {
     const std::string* value = values.Find(ref);
     if (value == nullptr) return std::string();
     if (!IsText(*value)) no_text = ref.first;
-    return Quoted(*value);
+    return JsonString(*value);
   };
   for (std::string* json : {filled.mutable_instance_params(), filled.mutable_node_params()}) {
     if (json->find(kPlaceholder) != json->npos && IsJsonObject(*json)) {

@@ -33,7 +33,7 @@ constexpr double kRate = 2 << 20;  // bytes a second
 size_t TextBytes(const std::string& text) { return std::max<size_t>(text.size(), 1); }
 
 std::string Utf8(std::string text) {
-  return InvalidUtf8(text) ? Unquoted(cli::Quoted(text)) : std::move(text);
+  return InvalidUtf8(text) ? Unquoted(cli::JsonString(text)) : std::move(text);
 }
 
 }  // namespace

@@ -87,9 +87,9 @@ int Console(Context& context, const ConsoleOptions& options) {
   const std::string address =
       code->empty() ? *base + path : *base + "/signin?next=" + Percent(path) + "#code=" + *code;
   if (context.format == OutputFormat::kJson) {
-    context.out << "{\"address\":" << Quoted(address) << "}\n";
+    context.out << "{\"address\":" << JsonString(address) << "}\n";
   } else if (context.format == OutputFormat::kYaml) {
-    context.out << "address: " << Quoted(address) << '\n';
+    context.out << "address: " << JsonString(address) << '\n';
   } else {
     context.out << address << '\n';
   }

@@ -85,8 +85,8 @@ class Doctor {
     const auto caller = context_.client->GetCaller();
     const std::string own = caller ? caller->namespace_() : "";
     Found("token",
-          "your token is valid, but is not even a viewer's in namespace " + Quoted(ns) +
-              (own.empty() ? "" : ": it is of namespace " + Quoted(own)),
+          "your token is valid, but is not even a viewer's in namespace " + JsonString(ns) +
+              (own.empty() ? "" : ": it is of namespace " + JsonString(own)),
           own.empty() || own == ns
               ? "an admin makes one that is: dcli token create --role viewer"
               : "work there with --namespace " + own +
@@ -216,7 +216,7 @@ class Doctor {
     for (const v1::MachineRow& machine : overview.machines()) {
       if (machine.breaker().empty() || machine.breaker() == "closed") continue;
       Found("breaker",
-            "the breaker of machine " + Quoted(machine.id()) + " is " + machine.breaker() +
+            "the breaker of machine " + JsonString(machine.id()) + " is " + machine.breaker() +
                 ": most of what was handed out were retries, and hardly any succeeded",
             "see why its attempts time out: dcli history of an instance, dcli durations " +
                 machine.id() + " NODE; retries go on when some succeed");
@@ -230,7 +230,7 @@ class Doctor {
       if (trouble.kind() == v1::Trouble::UNSERVED) {
         Found("worker",
               std::to_string(trouble.count()) + " ready " + place +
-                  (trouble.queue().empty() ? "" : " in queue " + Quoted(trouble.queue())) +
+                  (trouble.queue().empty() ? "" : " in queue " + JsonString(trouble.queue())) +
                   ", the oldest for " + DurationText(std::max(Duration(), since)) +
                   ", and no worker asks for it",
               "start a worker that takes it: dcli work " + trouble.machine() + " " +
@@ -262,9 +262,9 @@ class Doctor {
     const bool failed = schedule.last().outcome() == v1::Occurrence::FAILED;
     if (!stopped && !failed && schedule.failures_in_a_row() == 0) return;
     const std::string name = schedule.name();
-    std::string what = "schedule " + Quoted(name);
+    std::string what = "schedule " + JsonString(name);
     if (!schedule.namespace_().empty() && context_.name_space.empty()) {
-      what += " of namespace " + Quoted(schedule.namespace_());
+      what += " of namespace " + JsonString(schedule.namespace_());
     }
     if (failed) {
       what += " could not start what was due: " + schedule.last().error();
@@ -294,9 +294,9 @@ void Print(Context& context, const std::vector<Finding>& findings, bool looked) 
   const bool json = context.format == OutputFormat::kJson;
   if (json || context.format == OutputFormat::kYaml) {
     for (const Finding& finding : findings) {
-      const std::string object = ObjectOf({{"finding", Quoted(finding.name)},
-                                           {"what", Quoted(finding.what)},
-                                           {"mend", Quoted(finding.mend)}});
+      const std::string object = ObjectOf({{"finding", JsonString(finding.name)},
+                                           {"what", JsonString(finding.what)},
+                                           {"mend", JsonString(finding.mend)}});
       context.out << (json ? object + "\n" : "---\n" + YamlOf(object));
     }
     return;

@@ -73,7 +73,7 @@ std::string YamlText(const std::string& text) {
   const bool word = !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) &&
                     std::all_of(text.begin(), text.end(), plain);
   const bool taken = std::find(kTaken.begin(), kTaken.end(), Lower(text)) != kTaken.end();
-  return word && !taken ? text : Quoted(text);
+  return word && !taken ? text : JsonString(text);
 }
 
 void WriteYaml(const Json& value, size_t indent, std::string* out);
@@ -166,12 +166,12 @@ std::string ObjectOf(const std::vector<Member>& members) {
   std::string object = "{";
   for (const Member& member : members) {
     if (object.size() > 1) object += ',';
-    object += Quoted(member.key) + ":" + member.value;
+    object += JsonString(member.key) + ":" + member.value;
   }
   return object + "}";
 }
 
-std::string Quoted(std::string_view text) {
+std::string JsonString(std::string_view text) {
   const std::string json =
       Json(std::string(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
   // JSON lets DEL and U+0080 to U+009F stand as they are, YAML and terminals do not.

@@ -27,7 +27,7 @@ void Set(std::vector<Member>* members, Member member);
 std::string ObjectOf(const std::vector<Member>& members);
 
 // A JSON string; bytes that are not UTF-8 become U+FFFD.
-std::string Quoted(std::string_view text);
+std::string JsonString(std::string_view text);
 // What a JSON string says. REQUIRES: `json` is one.
 std::string Unquoted(std::string_view json);
 

@@ -131,7 +131,7 @@ void Masks::AddPattern(std::string pattern) {
 void Masks::Add(std::string_view value) {
   if (value.size() < kShortest) return;
   AddPattern(std::string(value));
-  const std::string json = WithoutQuotes(Quoted(value));
+  const std::string json = WithoutQuotes(JsonString(value));
   const std::string ascii = AsciiJson(json);
   for (const std::string& text : {json, ascii, SlashesEscaped(json), SlashesEscaped(ascii)}) {
     AddPattern(text);
@@ -192,13 +192,13 @@ std::string Masks::HideInJson(std::string_view json) const {
       const std::string_view string = json.substr(i, end - i);
       const std::string said = Unquoted(string);
       const std::string hidden = Hide(said);
-      shown += hidden == said ? std::string(string) : Quoted(hidden);
+      shown += hidden == said ? std::string(string) : JsonString(hidden);
       i = end;
     } else if (json[i] == '-' || (json[i] >= '0' && json[i] <= '9')) {
       const size_t end = std::min(json.find_first_not_of("+-.0123456789eE", i), json.size());
       const std::string_view number = json.substr(i, end - i);
       const std::string hidden = Hide(number);
-      shown += hidden == number ? hidden : Quoted(hidden);
+      shown += hidden == number ? hidden : JsonString(hidden);
       i = end;
     } else {
       shown += json[i++];

@@ -156,7 +156,7 @@ Result<std::string> ParseParams(std::string_view params, const std::vector<std::
       return BadUsage("the value of " + Escaped(pair.substr(0, end)) +
                       " is not JSON: " + Shortened(Escaped(value), 60));
     }
-    Set(&members, {pair.substr(0, end), json ? value : Quoted(value)});
+    Set(&members, {pair.substr(0, end), json ? value : JsonString(value)});
   }
   return ObjectOf(members);
 }

@@ -42,18 +42,18 @@ void AddHeld(const v1::Instance& instance, Description* text) {
 void AddWait(const v1::Wait& wait, const std::string& node, const Look& look, Description* text) {
   std::string what;
   if (wait.kind() == v1::Wait::LIMIT) {
-    what = "limit " + Quoted(wait.key()) + ": max " + std::to_string(wait.max()) + ", held " +
+    what = "limit " + JsonString(wait.key()) + ": max " + std::to_string(wait.max()) + ", held " +
            std::to_string(wait.held());
     for (int i = 0; i < wait.holders_size(); ++i) {
       what += (i == 0 ? " by " : ", ") + Escaped(wait.holders(i));
     }
     if (wait.ahead() > 0) what += "; " + std::to_string(wait.ahead()) + " ahead";
   } else if (wait.kind() == v1::Wait::RATE) {
-    what = "rate of limit " + Quoted(wait.key()) + ", next at " + When(wait.until(), look);
+    what = "rate of limit " + JsonString(wait.key()) + ", next at " + When(wait.until(), look);
   } else if (wait.kind() == v1::Wait::AFTER) {
-    what = "instance " + Quoted(wait.key()) + " to stop";
+    what = "instance " + JsonString(wait.key()) + " to stop";
   } else if (wait.kind() == v1::Wait::GROUP_PAUSED) {
-    what = "group " + Quoted(wait.key()) + ", which is paused";
+    what = "group " + JsonString(wait.key()) + ", which is paused";
   } else if (wait.kind() == v1::Wait::HOLD) {
     what = "somebody to resume it";
   } else {

@@ -18,7 +18,7 @@ void AppendQuoted(std::string_view text, std::string* to) {
   const bool plain = std::ranges::all_of(
       text, [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; });
   if (!plain) {
-    *to += Quoted(text);
+    *to += JsonString(text);
     return;
   }
   *to += '"';

@@ -25,7 +25,7 @@ std::string_view Trimmed(std::string_view text) {
 }
 
 // A piece of a text may begin or end inside a character; a report must be UTF-8.
-std::string ValidUtf8(std::string_view text) { return Unquoted(Quoted(text)); }
+std::string ValidUtf8(std::string_view text) { return Unquoted(JsonString(text)); }
 
 std::string_view LastLines(std::string_view text) {
   text = Trimmed(text);

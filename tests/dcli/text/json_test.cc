@@ -35,8 +35,8 @@ TEST_CASE("members can be put back together") {
 }
 
 TEST_CASE("strings are quoted for JSON and back") {
-  CHECK(Quoted("a\"\\\n\x1b") == R"("a\"\\\n\u001b")");
-  CHECK(Quoted("\xff") == "\"\xef\xbf\xbd\"");
+  CHECK(JsonString("a\"\\\n\x1b") == R"("a\"\\\n\u001b")");
+  CHECK(JsonString("\xff") == "\"\xef\xbf\xbd\"");
   CHECK(Unquoted(R"("a\u00e9\n")") == "a\xc3\xa9\n");
 }
 

@@ -1,6 +1,7 @@
 #include "dsrv/calls/changes_stream.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "fsm/base/limits.h"
@@ -134,6 +135,7 @@ void ChangesStream::Step() {
       self = self_;
       if (WriteOrFinish()) return;
     }
+    if (open_.from_first) return ReadStore(self);
     auto portion = backend_.changes.Read(open_.after, open_.until, open_.filter);
     if (!portion) return ReadStore(self);
     Take(portion);
@@ -151,8 +153,9 @@ void ChangesStream::Step() {
 
 void ChangesStream::ReadStore(const std::shared_ptr<ChangesStream>& self) {
   backend_.changes.pool().Post([self] {
-    const Open& open = self->open_;
-    auto read = self->backend_.changes.ReadStore(open.after, open.until, open.filter);
+    Open& open = self->open_;
+    const bool from_first = std::exchange(open.from_first, false);
+    auto read = self->backend_.changes.ReadStore(open.after, open.until, open.filter, from_first);
     if (read) {
       self->Take(*read);
     } else {

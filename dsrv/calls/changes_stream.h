@@ -32,6 +32,7 @@ class ChangesStream : public Counted<grpc::ServerWriteReactor<grpc::ByteBuffer>>
   struct Open {
     ChangeFilter filter;
     uint64_t after = 0;
+    bool from_first = false;  // but not before the first that is kept, which the store is asked for
     uint64_t until = UINT64_MAX;  // the stream ends there; UINT64_MAX: it follows the feed
     bool beats = true;            // sends a message now and then when there are no changes
   };

@@ -43,9 +43,7 @@ Result<ChangesStream::Open> ToOpen(const Backend& backend, const v1::ChangesRequ
   if (request.after().empty()) {
     open.after = head;
   } else if (request.after() == "0") {
-    auto first = rows::FirstSeq({backend.reader.store, backend.reader.partition});
-    if (!first) return first.error();
-    open.after = *first - 1;
+    open.from_first = true;
   } else {
     auto cursor = ParseCursor(request.after());
     if (!cursor) return cursor.error();

@@ -217,6 +217,12 @@ void Looks::AskFeed(const LookPtr& look) {
       const Error error = open.error();
       return Arrived(look, &error, std::make_shared<Value>());
     }
+    const Moment moment(backend_.reader);
+    if (open->from_first) {
+      auto kept = rows::FirstSeq(moment.rows);
+      if (!kept) return Arrived(look, &kept.error(), std::make_shared<Value>());
+      open->after = std::max(open->after, *kept - 1);
+    }
     const bool first = look->after == 0;
     const uint64_t after = first ? open->after : look->after;
     auto value = std::make_shared<Value>();
@@ -225,7 +231,6 @@ void Looks::AskFeed(const LookPtr& look) {
     size_t read = 0;
     uint64_t matched = 0;
     std::deque<Event> found;
-    const Moment moment(backend_.reader);
     auto scanned = rows::ScanFeed(moment.rows, after + 1, [&](const Event& event) {
       last = event.seq;
       if (open->filter.Matches(event)) {

@@ -150,9 +150,10 @@ Changes::PortionPtr Changes::Read(uint64_t after, uint64_t until, const ChangeFi
 }
 
 Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
-                                               const ChangeFilter& filter) const {
+                                               const ChangeFilter& filter, bool from_first) const {
   auto first = rows::FirstSeq({store_, partition_});
   if (!first) return first.error();
+  if (from_first) after = std::max(after, *first - 1);
   if (after + 1 < *first) return Expired(*first);
   /*mutant watcher-sees-unpublished*/ until = std::min(until, head()); /*end*/
   auto portion = std::make_shared<Portion>();

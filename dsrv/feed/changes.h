@@ -99,8 +99,9 @@ class Changes {
   // round of wakes, so that many watchers get the same message.
   PortionPtr Read(uint64_t after, uint64_t until, const ChangeFilter& filter);
   // The same from the store. Blocks. OUT_OF_RANGE CURSOR_EXPIRED: retention has dropped some of
-  // them.
-  Result<PortionPtr> ReadStore(uint64_t after, uint64_t until, const ChangeFilter& filter) const;
+  // them; with `from_first` it begins after those.
+  Result<PortionPtr> ReadStore(uint64_t after, uint64_t until, const ChangeFilter& filter,
+                               bool from_first = false) const;
   Pool& pool() { return pool_; }
 
   // Wakes `watcher`, which has read up to `after`, once: when there is more to read, or within 5 s.

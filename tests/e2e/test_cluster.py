@@ -1,4 +1,5 @@
 """Several servers over one database: any will do, one owns the partition, another takes over."""
+import os
 import signal
 import subprocess
 import time
@@ -206,3 +207,26 @@ def test_a_store_has_sixteen_partitions_if_nothing_else_is_said(database, new_se
         space.start("job", f"job-{number}")
     lives = {one.partition for one in space.instances(page_size=100).instances}
     assert len(lives) > 8 and max(lives) < 16
+
+
+def test_feeds_that_begin_while_the_database_hangs_hold_up_nobody(sharers, database):
+    server = sharers("--partitions", "2")
+    space = server.space("default")
+    space.define(JOB)
+    space.start("job")
+    server_of_it = database.process.pid
+    listed = subprocess.run(["pgrep", "-P", str(server_of_it)], capture_output=True, text=True)
+    hanging = [server_of_it, *map(int, listed.stdout.split())]
+    for one in hanging:
+        os.kill(one, signal.SIGSTOP)
+    try:
+        streams = [server.runner.Changes(v1.ChangesRequest(namespace="default", after="0"),
+                                         timeout=CALL) for _ in range(8)]
+        for _ in range(5):
+            seen = server.clusters.GetCluster(cluster.GetClusterRequest(), timeout=2)
+            assert seen.answered_by
+    finally:
+        for one in hanging:
+            os.kill(one, signal.SIGCONT)
+    for stream in streams:
+        stream.cancel()

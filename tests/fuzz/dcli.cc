@@ -50,8 +50,8 @@ void Words(std::string_view text) {
 }
 
 void Json(std::string_view text) {
-  Check(IsJson(Quoted(text)), "quoted text is JSON");
-  if (!InvalidUtf8(text)) Check(Unquoted(Quoted(text)) == text, "and says what the text says");
+  Check(IsJson(JsonString(text)), "quoted text is JSON");
+  if (!InvalidUtf8(text)) Check(Unquoted(JsonString(text)) == text, "and says what the text says");
   if (!IsJson(text)) return;
   (void)YamlOf(text);
   if (!IsJsonObject(text)) return;

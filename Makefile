@@ -45,7 +45,7 @@ unit: test_deps build/build.ninja
 E2E = /usr/bin/python3 -m pytest tests/e2e -q
 e2e: test_deps programs
 	cmake --build --preset dev --target bad_disk
-	$(E2E) -m "not slow and not timed" -n 4 --dist loadgroup
+	$(E2E) -m "not slow and not timed" -n 3 --dist loadgroup
 	$(E2E) -m "timed and not slow"
 
 console:

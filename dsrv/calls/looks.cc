@@ -218,12 +218,12 @@ void Looks::AskFeed(const LookPtr& look) {
       return Arrived(look, &error, std::make_shared<Value>());
     }
     const Moment moment(backend_.reader);
-    if (open->from_first) {
+    const bool first = look->after == 0;
+    if (first && open->from_first) {
       auto kept = rows::FirstSeq(moment.rows);
       if (!kept) return Arrived(look, &kept.error(), std::make_shared<Value>());
       open->after = std::max(open->after, *kept - 1);
     }
-    const bool first = look->after == 0;
     const uint64_t after = first ? open->after : look->after;
     auto value = std::make_shared<Value>();
     v1::ChangesResponse* news = value->message.mutable_news();

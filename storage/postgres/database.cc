@@ -105,6 +105,24 @@ Result<Ok> PgDatabase::Inspect(PgConnection& connection) {
   return plain_ ? Ok{} : InspectDurability(connection);
 }
 
+namespace {
+
+// How what was acknowledged may be lost, and what would be right; empty: it is not.
+std::string RiskOf(const PgResult& row, const std::string& durability) {
+  for (const auto& [column, name] : {std::pair(0, "fsync"), {1, "full_page_writes"}}) {
+    if (row.Bytes(0, column) == "on") continue;
+    return std::string(name) + " is " + row.Text(0, column) +
+           ", so a crash of its machine may lose what was acknowledged, or all: set " + name +
+           " = on in postgresql.conf";
+  }
+  if (durability != "asynchronous") return "";
+  return "a standby is attached, but synchronous_standby_names is empty, so a failover "
+         "loses what was acknowledged: set synchronous_standby_names (with Patroni: "
+         "synchronous_mode and synchronous_mode_strict)";
+}
+
+}  // namespace
+
 Result<Ok> PgDatabase::InspectDurability(PgConnection& connection) {
   // Those who follow by logical replication, or copy a backup, are no standbys.
   const PgAnswer answer = RunText(
@@ -118,24 +136,12 @@ Result<Ok> PgDatabase::InspectDurability(PgConnection& connection) {
   const bool synchronous = !row.Bytes(0, 2).empty();
   const bool attached = row.Number(0, 3) > 0;
   facts_.durability = synchronous ? "synchronous" : attached ? "asynchronous" : "single";
-  std::string risk;
-  if (attached && !synchronous) {
-    risk =
-        "a standby is attached, but synchronous_standby_names is empty, so a failover "
-        "loses what was acknowledged: set synchronous_standby_names (with Patroni: "
-        "synchronous_mode and synchronous_mode_strict)";
-  }
-  for (const auto& [column, name] : {std::pair(1, "full_page_writes"), {0, "fsync"}}) {
-    if (row.Bytes(0, column) == "on") continue;
-    risk = std::string(name) + " is " + row.Text(0, column) +
-           ", so a crash of its machine may lose what was acknowledged, or all: set " + name +
-           " = on in postgresql.conf";
-  }
+  const std::string risk = RiskOf(row, facts_.durability);
   if (!risk.empty() && !options_.allow_loss) {
     return Unfit(risk + "; or start with --allow-loss, and what was acknowledged may be lost");
   }
   if (!risk.empty()) options_.tell(true, risk);
-  if (risk.empty() && !synchronous) {
+  if (facts_.durability == "single" && risk.empty()) {
     options_.tell(false, "the store has no standby: it is as durable as the disk of its database");
   }
   return Ok{};

@@ -26,6 +26,8 @@ namespace dfsmr {
 
 // After so long without a renewal a server may be buried.
 inline constexpr Duration kLease = std::chrono::seconds(10);
+// After so long it is called silent: it has missed a renewal at least.
+inline constexpr Duration kSilent = std::chrono::seconds(4);
 
 // A partition, as its owner holds it.
 struct Holding {

@@ -345,9 +345,7 @@ inline constexpr StreamRow kWatch{
 }  // namespace views
 
 namespace clusters {
-inline constexpr OwnRow kGetCluster(
-    {"dfsmr.v1.ClusterService/GetCluster", kReaders},
-    Anywhere(), ServeGetCluster);
+inline constexpr OwnRow kGetCluster(kGetClusterMethod, Anywhere(), ServeGetCluster);
 }  // namespace clusters
 
 // For fronts alone, in the name of a worker.
@@ -361,6 +359,9 @@ inline constexpr DecideRow kGiveBack(
 inline constexpr StreamRow kWork{
     {"dfsmr.peer.PeerService/Work", kWorkers},
     Anywhere()};
+inline constexpr OwnRow kReadFeed(  // of a watcher
+    {"dfsmr.peer.PeerService/ReadFeed", kReaders},
+    Its(), ServeReadFeed);
 }  // namespace peers
 
 namespace bulks {

@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "dsrv/calls/tasks.h"
+#include "dsrv/feed/cursor.h"
 #include "dsrv/wire/replies.h"
+#include "dsrv/wire/requests.h"
 
 namespace dfsmr {
 namespace {
@@ -84,6 +86,25 @@ void ServePeek(Call& call, const v1::ReadyRequest& request, peer::PeekResponse* 
   if (!poll) return call.Refuse(poll.error());
   if (!call.Enter()) return;
   std::make_shared<PeekCall>(call, *std::move(poll), reply)->Begin();
+}
+
+void ServeReadFeed(Call& call, const peer::ReadFeedRequest& request,
+                   peer::ReadFeedResponse* reply) {
+  auto filter = ToChangeFilter(request.changes());
+  if (!filter) return call.Refuse(filter.error());
+  if (!call.Enter()) return;
+  const PartitionId partition = static_cast<PartitionId>(request.partition());
+  call.backend().pool.Post([&call, partition, after = request.after(), filter = *std::move(filter),
+                            reply] {
+    Changes& changes = call.backend().changes;
+    const auto read = changes.ReadOther(partition, after, filter);
+    if (!read) return call.Fail(read.error());
+    v1::ChangesResponse& told = *reply->mutable_changes();
+    for (const auto& change : (*read)->changes) (void)told.add_changes()->ParseFromString(*change);
+    told.set_cursor(CursorText(changes.CursorAt((*read)->up_to)));
+    reply->set_whole((*read)->at_head);
+    call.Succeed();
+  });
 }
 
 std::vector<Task> ToTasks(const std::string& ns,

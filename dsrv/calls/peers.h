@@ -1,5 +1,5 @@
 // PeerService: what the fronts of servers that share a store ask of a partition, for a worker whose
-// Ready is for all of them.
+// Ready is for all of them, or for a watcher of a partition that cannot be reached.
 #pragma once
 
 #include <string>
@@ -12,6 +12,8 @@ namespace dfsmr {
 
 void ToProto(const Agenda::Level& level, peer::PeekResponse::Level* out);
 void ServePeek(Call& call, const v1::ReadyRequest& request, peer::PeekResponse* reply);
+// Reads the feed of another partition from the store that all share.
+void ServeReadFeed(Call& call, const peer::ReadFeedRequest& request, peer::ReadFeedResponse* reply);
 
 // What names the claims.
 std::vector<Task> ToTasks(const std::string& ns,

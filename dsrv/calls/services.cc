@@ -169,7 +169,7 @@ void AddViews(const Backend& backend, RowService* service) {
 }
 
 void AddPeers(const Backend& backend, RowService* service) {
-  service->Add(peers::kPeek, peers::kGiveBack);
+  service->Add(peers::kPeek, peers::kGiveBack, peers::kReadFeed);
   service->AddBoth<peer::WorkPart, peer::WorkPartReply>(
       peers::kWork.method, [&backend](Context* context) {
         return BeginStream<PeerStream>(backend, context, peers::kWork.method);

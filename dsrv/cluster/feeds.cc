@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "dfsmr/peer.pb.h"
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/reach.h"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr const char* kMethod = "/dfsmr.v1.RunnerService/Changes";
 constexpr const char* kOriginal = "/DistributedFSMRunner/Changes";
+constexpr const char* kReadFeed = "/dfsmr.peer.PeerService/ReadFeed";
 constexpr auto kAnew = std::chrono::milliseconds(50);
 constexpr auto kBeat = std::chrono::milliseconds(2'500);  // promised: a message every 5 s
 constexpr const char* kOldest = "0";
@@ -30,7 +32,8 @@ void AppendCursor(const std::string& cursor, std::string* message) {
 
 }  // namespace
 
-// The stream of one partition. One message of it is read ahead.
+// The stream of one partition, of which one message is read ahead; or one message of it, as the
+// store has it.
 class Feeds::Source final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                             public std::enable_shared_from_this<Source> {
  public:
@@ -48,9 +51,24 @@ class Feeds::Source final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
     StartRead(&in_);
     StartCall();
   }
+  // `by`: a partition of this process, which reads it.
+  void BeginStored(Front& front, const grpc::GenericCallbackServerContext& outer, PartitionId by,
+                   const peer::ReadFeedRequest& request) {
+    stored = true;
+    AskInner(outer, by, &context);
+    request_ = ToBuffer(request.SerializeAsString());
+    own_ = front.own();
+    own_->UnaryCall(&context, kReadFeed, grpc::StubOptions(), &request_, &in_,
+                    [self = shared_from_this()](const grpc::Status& status) {
+                      const auto feeds = std::move(self->feeds_);
+                      feeds->TakeStored(self, status, ToBytes(self->in_));
+                    });
+  }
   void ReadOn() { StartRead(&in_); }
   // No read follows.
-  void Close() { RemoveHold(); }
+  void Close() {
+    if (!stored) RemoveHold();
+  }
 
   void OnReadDone(bool ok) override {
     if (!ok) return Close();
@@ -65,6 +83,8 @@ class Feeds::Source final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
   const PartitionId partition;
   grpc::ClientContext context;
   std::string message;  // that was taken, and is not told yet
+  bool stored = false;
+  bool whole = false;  // the store has no more
 
  private:
   std::shared_ptr<Feeds> feeds_;
@@ -117,7 +137,11 @@ void Feeds::OnReadDone(bool ok) {
   if (!asked_.instance().empty()) {
     std::fill(known_.begin(), known_.end(), true);
     left_ = 1;
-    return Open(PartitionOf(asked_.namespace_(), asked_.instance(), partitions));
+    const PartitionId of = PartitionOf(asked_.namespace_(), asked_.instance(), partitions);
+    // What befell it before the store was migrated into several partitions is in home's feed.
+    const bool earlier = of != kHome && !asked_.after().empty() && at_.seqs[of] == 0;
+    if (earlier) then_ = of;
+    return Open(earlier ? kHome : of);
   }
   left_ = partitions;
   for (PartitionId partition = 0; partition < partitions; ++partition) Open(partition);
@@ -143,11 +167,32 @@ Result<Ok> Feeds::FindPlace() {
 
 void Feeds::Open(PartitionId partition) {
   v1::ChangesRequest request = asked_;
-  if (known_[partition] && at_.life != 0) {
+  if (then_) request.set_follow(false);
+  const bool begins = asked_.after() == kOldest && at_.seqs[partition] == 0;
+  if (known_[partition] && at_.life != 0 && !begins) {
     request.set_after(CursorText({at_.life, {at_.seqs[partition]}}));
   }
   sources_[partition] = std::make_shared<Source>(self_, partition);
   sources_[partition]->Begin(front_, *context_, request);
+}
+
+void Feeds::OpenLater(PartitionId partition) {
+  RunAfter(kAnew, [self = self_, partition] {
+    const Lock later(self->mutex_);
+    if (!self->end_ && !self->finished_) self->Open(partition);
+  });
+}
+
+void Feeds::ReadStored(PartitionId partition) {
+  const PartitionId by = front_.AnyPartition();
+  if (front_.route(by)->kind != Route::Kind::kHere) return OpenLater(partition);
+  peer::ReadFeedRequest request;
+  request.set_namespace_(asked_.namespace_());
+  *request.mutable_changes() = asked_;
+  request.set_partition(partition);
+  request.set_after(at_.seqs[partition]);
+  sources_[partition] = std::make_shared<Source>(self_, partition);
+  sources_[partition]->BeginStored(front_, *context_, by, request);
 }
 
 // Sources ---------------------------------------------------------------------------------------
@@ -168,6 +213,7 @@ void Feeds::TakeEnd(const SourcePtr& from, const grpc::Status& status) {
   if (sources_[from->partition] == from) sources_[from->partition] = nullptr;
   if (end_ || finished_) return;
   if (status.ok()) {
+    if (then_) return Open(*std::exchange(then_, std::nullopt));
     if (--left_ == 0) End(status);
     return;
   }
@@ -177,11 +223,37 @@ void Feeds::TakeEnd(const SourcePtr& from, const grpc::Status& status) {
     PassTrailersBack(from->context, context_);
     return End(status);
   }
-  // The partition changes hands.
-  RunAfter(kAnew, [self = self_, partition = from->partition] {
-    const Lock later(self->mutex_);
-    if (!self->end_ && !self->finished_) self->Open(partition);
-  });
+  const std::string reason =
+      ValueOf(from->context.GetServerTrailingMetadata(), "dfsmr-reason");
+  const bool cut_off = reason == Name(Reason::kPeerUnreachable);
+  const bool placed = known_[from->partition] && at_.life != 0;
+  cut_off && placed ? ReadStored(from->partition) : OpenLater(from->partition);
+}
+
+void Feeds::TakeStored(const SourcePtr& from, const grpc::Status& status,
+                       const std::string& reply) {
+  const Lock lock(mutex_);
+  if (end_ || finished_) return;
+  peer::ReadFeedResponse stored;
+  if (status.ok() && stored.ParseFromString(reply)) {
+    from->message = stored.changes().SerializeAsString();
+    from->whole = stored.whole();
+    ready_.push_back(from);
+    return Step();
+  }
+  sources_[from->partition] = nullptr;
+  if (status.error_code() != grpc::StatusCode::OUT_OF_RANGE) return OpenLater(from->partition);
+  PassTrailersBack(from->context, context_);
+  End(status);
+}
+
+// What came from it is told.
+void Feeds::GoOn(const SourcePtr& from) {
+  if (!from->stored) return from->ReadOn();
+  sources_[from->partition] = nullptr;
+  if (!from->whole) return ReadStored(from->partition);
+  if (asked_.follow()) return OpenLater(from->partition);
+  if (--left_ == 0) End(grpc::Status::OK);
 }
 
 // The client ------------------------------------------------------------------------------------
@@ -232,9 +304,8 @@ void Feeds::Step() {
       ready_.pop_front();
       const auto cursor = ParseCursor(TextOfField(from->message, 2).value_or(""));
       if (cursor) at_.seqs[from->partition] = cursor->seqs.front();
-      std::string message = std::exchange(from->message, {});
-      from->ReadOn();
-      Tell(std::move(message));
+      Tell(std::exchange(from->message, {}));
+      GoOn(from);
       continue;
     }
     reply_ = ToBuffer(out_.front());

@@ -1,7 +1,8 @@
 // The feed of a store of several partitions, also as the original service tells it, as one stream:
 // one stream of each partition, asked through the front, and their messages as they come, each with
-// a cursor for all. A stream that ends with its owner is opened anew where it was, so the whole goes
-// on.
+// a cursor for all. A stream that ends with its owner is opened anew where it was, so the whole
+// goes on. While an owner cannot be reached from here, what it has written is read from the store,
+// once a second or so.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -46,9 +47,13 @@ class Feeds final : public grpc::ServerGenericBidiReactor,
   // Where it goes on, by its request; an error: there is no such place.
   Result<Ok> FindPlace() REQUIRES(mutex_);
   void Open(PartitionId partition) REQUIRES(mutex_);
+  void OpenLater(PartitionId partition) REQUIRES(mutex_);
+  void ReadStored(PartitionId partition) REQUIRES(mutex_);
   // What comes from a source.
   void Take(const SourcePtr& from, grpc::ByteBuffer message);
   void TakeEnd(const SourcePtr& from, const grpc::Status& status);
+  void TakeStored(const SourcePtr& from, const grpc::Status& status, const std::string& reply);
+  void GoOn(const SourcePtr& from) REQUIRES(mutex_);
 
   Result<Ok> ReadRequest() REQUIRES(mutex_);
   void TakePlace(const Source& from) REQUIRES(mutex_);
@@ -70,6 +75,8 @@ class Feeds final : public grpc::ServerGenericBidiReactor,
   std::vector<bool> known_ GUARDED(mutex_);      // of it, by partition
   std::vector<SourcePtr> sources_ GUARDED(mutex_);  // by partition; null: it is not read, or done
   std::deque<SourcePtr> ready_ GUARDED(mutex_);     // have a message
+  // Of an instance: home's part of what is told of it comes first, then this partition's.
+  std::optional<PartitionId> then_ GUARDED(mutex_);
   size_t left_ GUARDED(mutex_) = 0;                 // partitions that have not ended
   std::deque<std::string> out_ GUARDED(mutex_);     // to be written
   grpc::ByteBuffer reply_;

@@ -42,6 +42,7 @@ struct Peer {
   const std::shared_ptr<grpc::Channel> channel;
   grpc::GenericStub stub;
   std::atomic<bool> answers = false;  // as last tried
+  std::atomic<bool> silent = false;   // has not renewed its lease for kSilent, as last seen
   std::atomic<int64_t> round_trip_us = 0;
   std::atomic<int> told = -1;  // what of `answers` was last logged; -1: nothing
   // When it last answered, or was dialled.

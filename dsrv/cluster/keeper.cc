@@ -166,6 +166,7 @@ void Keeper::MeetPeers(const Roster::Seen& seen) {
   for (const ServerRow& row : seen.servers) {
     if (row.dead || row.id == self_.id) continue;
     const auto peer = Meet(row);
+    peer->silent = seen.now - row.seen >= kSilent;
     sight->peers.push_back(peer);
     Ping(front_, peer, false, [peer](bool answers, const std::string& why) {
       if (peer->told.exchange(answers ? 1 : 0) == (answers ? 1 : 0)) return;

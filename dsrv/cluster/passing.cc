@@ -245,6 +245,7 @@ std::optional<NoAnswer> Passing::Patience(const Route& route, LeaseTime now) {
       if (route.peer->channel->GetState(true) == GRPC_CHANNEL_READY && route.peer->answers) {
         return std::nullopt;
       }
+      if (route.peer->silent) break;  // it is not an owner any more, or will not be soon
       if (!late(kForWay)) return NoAnswer{};
       return NoAnswer{Reason::kPeerUnreachable, "server " + route.peer->id +
                                                     ", which owns the "
@@ -545,8 +546,11 @@ void Passing::Rerouted() {
 void Passing::Compare() {
   if (!try_ || try_->route().kind != Route::Kind::kThere) return;
   const auto route = RouteNow();
-  if (route->kind == Route::Kind::kThere && route->peer->id == try_->route().peer->id) return;
-  if (try_->lost) return;
+  const bool same =
+      route->kind == Route::Kind::kThere && route->peer->id == try_->route().peer->id;
+  // Nothing comes from a server that hangs or was cut off, and nobody says so.
+  const bool cut_off = same && !route->peer->answers && (OfFeed() || route->peer->silent);
+  if ((same && !cut_off) || try_->lost) return;
   try_->lost = true;
   give_up_ = LeaseTimeNow() + kLastWord;
   front_.Wait(self_);

@@ -70,6 +70,11 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   std::shared_ptr<const Route> RouteNow() const REQUIRES(mutex_) {
     return front_.route(partition_);
   }
+  // Whether it is a part of a stream that is opened anew where it was.
+  bool OfFeed() const {
+    const bool feed = facts_.name == "Changes" || facts_.name == "Watch";
+    return feed && !origin_.partition.empty();
+  }
   void Read() REQUIRES(mutex_);
   void Ask(LeaseTime now) REQUIRES(mutex_);
   std::optional<NoAnswer> Patience(const Route& route, LeaseTime now) REQUIRES(mutex_);

@@ -9,8 +9,6 @@ namespace {
 
 using google::protobuf::util::TimeUtil;
 
-constexpr Duration kSilent = std::chrono::seconds(4);
-
 void ShowServer(const ServerRow& row, Duration silent, const Keeper::Sight& sight, bool self,
                 v1::Server* out) {
   out->set_id(row.id);
@@ -65,7 +63,8 @@ void Show(const Keeper& keeper, const ServerRow& self, const StoreFacts& store, 
     ShowServer(row, own ? since : silent, *sight, own, out->add_servers());
   }
   for (const PartRow& part : sight->seen.parts) {
-    const bool owned = std::ranges::count(servers, part.owner, &ServerRow::id) != 0;
+    const auto owner = std::ranges::find(servers, part.owner, &ServerRow::id);
+    const bool owned = owner != servers.end() && sight->seen.now - owner->seen < kSilent;
     ShowPartition(part, owned, out->add_partitions());
   }
 }

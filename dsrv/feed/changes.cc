@@ -156,13 +156,27 @@ Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
   if (from_first) after = std::max(after, *first - 1);
   if (after + 1 < *first) return Expired(*first);
   /*mutant watcher-sees-unpublished*/ until = std::min(until, head()); /*end*/
+  return ReadRows(partition_, *first, after, until, filter);
+}
+
+Result<Changes::PortionPtr> Changes::ReadOther(PartitionId partition, uint64_t after,
+                                               const ChangeFilter& filter) const {
+  auto first = rows::FirstSeq({store_, partition});
+  if (!first) return first.error();
+  if (after + 1 < *first) return Expired(*first);
+  return ReadRows(partition, *first, after, UINT64_MAX, filter);
+}
+
+Result<Changes::PortionPtr> Changes::ReadRows(PartitionId partition, uint64_t first,
+                                              uint64_t after, uint64_t until,
+                                              const ChangeFilter& filter) const {
   auto portion = std::make_shared<Portion>();
   portion->up_to = after;
   portion->at_head = true;
   size_t bytes = 0;
   size_t scanned = 0;
   bool gap = false;
-  auto outcome = rows::ScanFeed({store_, partition_}, after + 1, [&](const Event& event) {
+  auto outcome = rows::ScanFeed({store_, partition}, after + 1, [&](const Event& event) {
     if (event.seq > until) return false;
     if (event.seq != portion->up_to + 1) gap = true;  // retention has dropped it meanwhile
     if (gap) return false;
@@ -172,12 +186,12 @@ Result<Changes::PortionPtr> Changes::ReadStore(uint64_t after, uint64_t until,
     }
     portion->up_to = event.seq;
     if (!filter.Matches(event)) return true;
-    portion->changes.push_back(std::make_shared<const std::string>(serialise_(event, partition_)));
+    portion->changes.push_back(std::make_shared<const std::string>(serialise_(event, partition)));
     bytes += portion->changes.back()->size();
     return true;
   });
   if (!outcome) return outcome.error();
-  if (gap) return Expired(*first);
+  if (gap) return Expired(first);
   return PortionPtr(std::move(portion));
 }
 

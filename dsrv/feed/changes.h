@@ -102,6 +102,10 @@ class Changes {
   // them; with `from_first` it begins after those.
   Result<PortionPtr> ReadStore(uint64_t after, uint64_t until, const ChangeFilter& filter,
                                bool from_first = false) const;
+  // The same of another partition of the store, whose owner cannot be asked: up to where the store
+  // has it. Blocks.
+  Result<PortionPtr> ReadOther(PartitionId partition, uint64_t after,
+                               const ChangeFilter& filter) const;
   Pool& pool() { return pool_; }
 
   // Wakes `watcher`, which has read up to `after`, once: when there is more to read, or within 5 s.
@@ -125,6 +129,8 @@ class Changes {
     PortionPtr portion;
   };
 
+  Result<PortionPtr> ReadRows(PartitionId partition, uint64_t first, uint64_t after,
+                              uint64_t until, const ChangeFilter& filter) const;
   void Decode(Page* page) REQUIRES(mutex_);
   void DropPage() REQUIRES(mutex_);  // the oldest
   void Pump();

@@ -221,6 +221,8 @@ def picture(space):
     for one in seen["list {}"]:
         seen[f"get {one.id}"] = plain(space.get(one.id, with_nodes=True))
         seen[f"history {one.id}"] = [plain(change) for change in space.history(one.id)]
+        told, _ = space.changes("0", instance=one.id)
+        seen[f"changes of {one.id}"] = [plain(change) for change in told]
     seen["by started"] = space.found(order_by="started")
     # Claims are written late: over several partitions it is the times that count.
     seen["by changed"] = sorted(space.found(order_by="changed"))

@@ -13,6 +13,8 @@ namespace {
 constexpr const char* kReadyNext = "/dfsmr.v1.RunnerService/Ready";
 // The answers that can be done without are waited for so long.
 constexpr auto kSoon = std::chrono::milliseconds(500);
+// What was reported is answered before the caller gives up, whatever becomes of its `next`.
+constexpr auto kForAnswer = std::chrono::milliseconds(500);
 // Metadata takes 8 KiB, and not only these. What does not fit is admitted with its part alone.
 constexpr size_t kNamespacesTold = 4'000;  // bytes
 
@@ -151,6 +153,11 @@ void Scatter::AskNext(std::string reply, const std::string& next) {
   auto one = std::make_unique<Asked>();
   Asked* const asked = one.get();
   AskInner(*context_, std::nullopt, &asked->context);
+  const auto now = std::chrono::system_clock::now();
+  if (const auto until = context_->deadline(); until != decltype(now)::max()) {
+    const auto left = until - now;
+    asked->context.set_deadline(until - std::min<decltype(left)>(kForAnswer, left / 4));
+  }
   asked->request = ToBuffer(next);
   {
     const Lock lock(mutex_);
@@ -170,7 +177,9 @@ void Scatter::AskNext(std::string reply, const std::string& next) {
 // What was reported is decided: that nobody could be asked for tasks is no reason to hide it.
 void Scatter::TakeNext(const Asked& asked, const std::string& reply) {
   const auto code = asked.status.error_code();
-  if (!asked.status.ok() && code != grpc::StatusCode::UNAVAILABLE) return EndAs(asked);
+  const bool nobody = code == grpc::StatusCode::UNAVAILABLE ||
+                      code == grpc::StatusCode::DEADLINE_EXCEEDED;
+  if (!asked.status.ok() && !nobody) return EndAs(asked);
   v1::ReportResponse whole;
   (void)whole.ParseFromString(reply);
   {

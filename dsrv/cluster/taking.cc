@@ -21,9 +21,16 @@ constexpr const char* kPeek = "/dfsmr.peer.PeerService/Peek";
 constexpr milliseconds kAgain{200};
 // What is found may be gone when it is to be taken.
 constexpr milliseconds kInVain{2};
-constexpr milliseconds kPatience{5'000};
+// How long a look waits for each owner: at first, how much longer each time, and at last.
+constexpr milliseconds kFirstPatience{100};
+constexpr int kLonger = 4;
+constexpr milliseconds kLastPatience{1'600};  // those that cannot be reached say so after 1 s
+constexpr milliseconds kTakes{3'000};         // a commit
 
 }  // namespace
+
+Taking::Taking(Front& front, grpc::GenericCallbackServerContext* context)
+    : front_(front), context_(context), patience_(kFirstPatience) {}
 
 bool Taking::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
   return front.outside().partitions > 1 && context.method() == kReady && !IsInner(context);
@@ -68,7 +75,7 @@ void Taking::Look(milliseconds wait) {
   auto round = std::make_shared<Round>();
   round_ = round;
   found_.assign(front_.outside().partitions, {});
-  unreachable_ = 0;
+  unreachable_ = unanswered_ = 0;
   v1::ReadyRequest request = asked_;
   if (wait > milliseconds(0)) {
     *request.mutable_wait() =
@@ -78,7 +85,7 @@ void Taking::Look(milliseconds wait) {
   }
   const std::string bytes = request.SerializeAsString();
   for (PartitionId partition = 0; partition < found_.size(); ++partition) {
-    Ask(round, partition, kPeek, bytes, wait + kPatience,
+    Ask(round, partition, kPeek, bytes, wait + patience_,
         [self = self_, round, wait](size_t which, const grpc::Status& status) {
           self->Looked(round, wait, which, status);
         });
@@ -94,6 +101,8 @@ void Taking::Looked(const RoundPtr& round, milliseconds wait, size_t partition,
   if (round->over || ended_) return;
   if (status.ok()) {
     (void)found_[partition].ParseFromString(ToBytes(asked.reply));
+  } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+    ++unanswered_;
   } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     if (unreachable_++ == 0) {
       why_ = status;
@@ -120,17 +129,21 @@ void Taking::Judge() {
   if (cancelled_) return End(grpc::Status::CANCELLED);
   const auto dealt = Deal(found_, static_cast<size_t>(std::clamp(asked_.max_tasks(), 1, 1'000)));
   if (!dealt.empty()) return Take(dealt);
-  if (unreachable_ == found_.size()) {
-    if (!reason_.empty()) context_->AddTrailingMetadata("dfsmr-reason", reason_);
-    return End(why_);
-  }
   const auto left = std::chrono::duration_cast<milliseconds>(until_ - Clock::now());
+  const size_t missing = unanswered_ + unreachable_;
+  const bool none = missing == found_.size();
+  if (unanswered_ > 0 && patience_ < kLastPatience && (none || !asked_.has_wait())) {
+    patience_ *= kLonger;
+    return Look(milliseconds(0));
+  }
+  if (none) return EndUnreachable();
   if (left <= milliseconds(0)) {
     out_ = ToBuffer(v1::ReadyResponse().SerializeAsString());
     return End(grpc::Status::OK);
   }
-  // Those without an owner may have one soon.
-  Look(unreachable_ > 0 ? std::min(left, kAgain) : left);
+  // Those without an owner may have one soon, and those that hang may go on.
+  patience_ = kFirstPatience;
+  Look(missing > 0 ? std::min(left, kAgain) : left);
 }
 
 // Takes ------------------------------------------------------------------------------------------
@@ -147,7 +160,7 @@ void Taking::Take(const std::vector<PartitionId>& dealt) {
     v1::ReadyRequest request = asked_;
     request.clear_wait();
     request.set_max_tasks(tasks);
-    Ask(round, partition, kReady, request.SerializeAsString(), kPatience,
+    Ask(round, partition, kReady, request.SerializeAsString(), kTakes,
         [self = self_, round, of = partition](size_t which, const grpc::Status& status) {
           self->Took(round, of, which, status);
         });
@@ -196,6 +209,16 @@ void Taking::GiveBack(bool perhaps) {
 void Taking::Fail(const grpc::Status& status, const Asked& asked) {
   PassTrailersBack(asked.context, context_);
   End(status);
+}
+
+void Taking::EndUnreachable() {
+  if (unreachable_ == 0) {
+    why_ = {grpc::StatusCode::UNAVAILABLE, "no owner of a partition has answered for " +
+                                               std::to_string(patience_.count()) + " ms"};
+    reason_ = Name(Reason::kPeerUnreachable);
+  }
+  if (!reason_.empty()) context_->AddTrailingMetadata("dfsmr-reason", reason_);
+  End(why_);
 }
 
 void Taking::End(const grpc::Status& status) {

@@ -1,6 +1,7 @@
 // A Ready for a store of several partitions. It looks what each has, takes from those that have the
-// most urgent, and waits at all of them when none has anything. What was taken for a worker that is
-// gone meanwhile goes back.
+// most urgent, and waits at all of them when none has anything. An owner that hangs keeps nobody
+// from what others have: it is left out at first, and waited for longer when they have nothing.
+// What was taken for a worker that is gone meanwhile goes back.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -28,12 +29,12 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   // Whether a call is such a one: it comes from a client, and there are several partitions.
   static bool Wants(const Front& front, const grpc::GenericCallbackServerContext& context);
 
-  Taking(Front& front, grpc::GenericCallbackServerContext* context)
-      : front_(front), context_(context) {}
+  Taking(Front& front, grpc::GenericCallbackServerContext* context);
   void Begin();
 
  private:
   using Clock = std::chrono::steady_clock;
+  using milliseconds = std::chrono::milliseconds;
   // One question of a round: what is asked of all goes on when all, or one with something, have
   // answered.
   struct Asked {
@@ -56,11 +57,11 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   void OnDone() override;
 
   void Ask(const RoundPtr& round, PartitionId partition, const char* method,
-           const std::string& request, std::chrono::milliseconds patience, const Answered& answered)
+           const std::string& request, milliseconds patience, const Answered& answered)
       REQUIRES(mutex_);
   // Looks at all partitions, and waits there for so long if there is nothing.
-  void Look(std::chrono::milliseconds wait) REQUIRES(mutex_);
-  void Looked(const RoundPtr& round, std::chrono::milliseconds wait, size_t partition,
+  void Look(milliseconds wait) REQUIRES(mutex_);
+  void Looked(const RoundPtr& round, milliseconds wait, size_t partition,
               const grpc::Status& status);
   void Judge() REQUIRES(mutex_);
   void Take(const std::vector<PartitionId>& dealt) REQUIRES(mutex_);
@@ -69,6 +70,7 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   void LookAgain() REQUIRES(mutex_);
   void GiveBack(bool perhaps) REQUIRES(mutex_);
   void Fail(const grpc::Status& status, const Asked& asked) REQUIRES(mutex_);
+  void EndUnreachable() REQUIRES(mutex_);
   void End(const grpc::Status& status) REQUIRES(mutex_);
 
   Front& front_;
@@ -82,6 +84,8 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   std::shared_ptr<Taking> self_ GUARDED(mutex_);
   RoundPtr round_ GUARDED(mutex_);
   std::vector<peer::PeekResponse> found_ GUARDED(mutex_);  // by partition
+  milliseconds patience_ GUARDED(mutex_);                  // of this look, beyond its wait
+  size_t unanswered_ GUARDED(mutex_) = 0;                  // partitions within it, in this round
   size_t unreachable_ GUARDED(mutex_) = 0;                 // partitions, in this round
   grpc::Status why_ GUARDED(mutex_);                       // of the first of them
   std::string reason_ GUARDED(mutex_);

@@ -176,7 +176,8 @@ int main(int argc, char** argv) {
   if (!flags) return dfsmr::Fail(flags.error());
   if (!flags->store.url.empty()) {
     return dfsmr::RunShared(
-        *flags, read, [&flags] { return dfsmr::OpenShared(*flags); }, argv);
+        *flags, read,
+        [&flags](const std::string& known) { return dfsmr::OpenShared(*flags, known); }, argv);
   }
   return flags->restore.empty() ? dfsmr::Run(*flags, read) : dfsmr::RunRestore(*flags);
 }

@@ -16,6 +16,7 @@
 #include "dfsmr/v1/cluster.pb.h"
 #include "dsrv/access/secret_file.h"
 #include "dsrv/access/tls.h"
+#include "dsrv/calls/cluster.h"
 #include "dsrv/cluster/keeper.h"
 #include "dsrv/cluster/reach.h"
 #include "dsrv/cluster/sight.h"
@@ -43,10 +44,10 @@ constexpr auto kForOthers = seconds(3);   // to be there for what a server leave
 constexpr auto kLastCommit = seconds(5);  // for what is still being committed then
 constexpr auto kLetIn = milliseconds(50);
 constexpr auto kTold = milliseconds(100);  // until answers are on their way
-constexpr auto kCutOff = seconds(2);       // after the grace period: then nothing holds it up any more
+constexpr auto kCutOff = seconds(2);       // before the end of the grace period at most
 constexpr auto kRetry = seconds(1);        // of a start, while the database is away
-// Says that the process has executed itself, and how many of its commits were fenced. What would be
-// refused at a first start is waited for then.
+// Says that the process has executed itself: how many of its commits were fenced, a space, and what
+// it knew of the database. What would be refused at a first start is waited for then.
 constexpr const char* kAnew = "DSRV_STARTS_ANEW";
 
 // Of this machine, as others know it.
@@ -62,8 +63,20 @@ std::string Advertised(const Flags& flags, int port) {
   return (NamesNoHost(flags.addr) ? HostName() : host) + ":" + std::to_string(port);
 }
 
-[[noreturn]] void StartAnew(char** arguments, uint64_t fenced) {
-  setenv(kAnew, std::to_string(fenced).c_str(), 1);
+// A call of which no more is known.
+class BearerOrigin final : public Origin {
+ public:
+  explicit BearerOrigin(const std::string& bearer) : bearer_(bearer) {}
+  std::string Peer() const override { return {}; }
+  std::string_view Bearer() const override { return bearer_; }
+  std::string Certificate() const override { return {}; }
+
+ private:
+  const std::string& bearer_;
+};
+
+[[noreturn]] void StartAnew(char** arguments, uint64_t fenced, const std::string& known) {
+  setenv(kAnew, (std::to_string(fenced) + " " + known).c_str(), 1);
   close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
   execv("/proc/self/exe", arguments);
   spdlog::critical("the server cannot start itself anew: {}", std::strerror(errno));
@@ -88,6 +101,7 @@ class SharedServer {
   Keeper::Outside ForKeeper();
   Result<std::unique_ptr<Served>> OpenPartition(const PartRow& mine);
   void Serve(const Partitions::Part& part);
+  bool MaySeeCluster(const std::string& bearer);
   void FailStore(const Error& error);
   [[noreturn]] void Lose(const std::string& why, seconds pause = seconds(0));
   [[noreturn]] void End(const std::string& why);
@@ -159,9 +173,7 @@ Result<Ok> SharedServer::Open() {
                          .pinged = [this](bool look) { keeper_->Pinged(look); },
                          .cluster = [this](const std::string& bearer)
                              -> std::optional<grpc::ByteBuffer> {
-                           if (flags_.auth && !IsSecretOf(flags_.admin_token_file, bearer)) {
-                             return std::nullopt;
-                           }
+                           if (!MaySeeCluster(bearer)) return std::nullopt;
                            v1::Cluster reply;
                            Show(*keeper_, self_, store_.roster->Facts(), &reply);
                            const grpc::Slice slice(reply.SerializeAsString());
@@ -276,6 +288,14 @@ void SharedServer::Serve(const Partitions::Part& part) {
   front_->outside().partitions > 1 ? spreader_->Begin("", serve) : serve();
 }
 
+// Where nobody can be asked. Of the tokens in the store it goes by what was read of them.
+bool SharedServer::MaySeeCluster(const std::string& bearer) {
+  if (!flags_.auth || IsSecretOf(flags_.admin_token_file, bearer)) return true;
+  const auto parts = partitions_.All();
+  return !parts.empty() && parts.front().served->backend().access.AdmitAnywhere(
+                               BearerOrigin(bearer), {.method = &kGetClusterMethod});
+}
+
 // Another one has the partition, or nobody knows what was written: then only its next owner will.
 void SharedServer::FailStore(const Error& error) {
   if (error.code == Code::kAborted) Lose(error.message);
@@ -299,7 +319,7 @@ void SharedServer::Lose(const std::string& why, seconds pause) {
   std::this_thread::sleep_for(kTold);
   if (leaving_) std::_Exit(0);
   std::this_thread::sleep_for(pause);
-  StartAnew(arguments_, fenced());
+  StartAnew(arguments_, fenced(), store_.known());
 }
 
 void SharedServer::End(const std::string& why) {
@@ -382,12 +402,13 @@ void SharedServer::EndCalls(bool given, std::chrono::steady_clock::time_point un
   front_->EndAll();
 }
 
-// A commit that the database does not answer, or anything else, holds up a stop for so long.
+// A commit that the database does not answer, or anything else, holds up a stop until then, and no
+// longer: who waits for the store is answered a moment before.
 void SharedServer::CutOffAt(std::chrono::steady_clock::time_point until) {
   std::thread([this, until] {
-    std::this_thread::sleep_until(until);
+    std::this_thread::sleep_until(until - std::min<Duration>(kCutOff, flags_.grace / 4));
     store_.give_up();
-    std::this_thread::sleep_for(kCutOff);
+    std::this_thread::sleep_until(until);
     spdlog::warn("dsrv did not come to an end within the grace period; it is cut off");
     std::_Exit(0);
   }).detach();
@@ -487,9 +508,9 @@ bool SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
 
 using MadeServer = Result<std::unique_ptr<SharedServer>>;
 
-MadeServer Make(const Flags& flags, const std::function<Result<SharedStore>()>& open,
-                char** arguments, uint64_t fenced) {
-  auto store = open();
+MadeServer Make(const Flags& flags, const StoreOpener& open, char** arguments, uint64_t fenced,
+                const std::string& known) {
+  auto store = open(known);
   if (!store) return store.error();
   auto server = std::make_unique<SharedServer>(flags, *std::move(store), arguments, fenced);
   auto opened = server->Open();
@@ -505,21 +526,23 @@ bool AwaitEnd(const sigset_t& signals, seconds time) {
 
 }  // namespace
 
-int RunShared(const Flags& flags, const ReadFlags& read,
-              const std::function<Result<SharedStore>()>& open, char** arguments) {
+int RunShared(const Flags& flags, const ReadFlags& read, const StoreOpener& open,
+              char** arguments) {
   const sigset_t signals = BlockSignals();
   RaiseFileLimit();
   if (auto log = StartLogs(flags); !log) return Fail(log.error());
   // Who has served it already waits for the database as long as it takes.
   const char* const before = std::getenv(kAnew);
   const bool anew = before != nullptr;
-  const uint64_t fenced = anew ? std::strtoull(before, nullptr, 10) : 0;
+  char* known_at = nullptr;
+  const uint64_t fenced = anew ? std::strtoull(before, &known_at, 10) : 0;
+  const std::string known = known_at && *known_at == ' ' ? known_at + 1 : "";
   unsetenv(kAnew);
-  auto server = Make(flags, open, arguments, fenced);
+  auto server = Make(flags, open, arguments, fenced, known);
   while (!server && anew && server.error().code == Code::kUnavailable) {
     spdlog::warn("the server does not start yet: {}", server.error().message);
     if (AwaitEnd(signals, kRetry)) return 0;
-    server = Make(flags, open, arguments, fenced);
+    server = Make(flags, open, arguments, fenced, known);
   }
   if (!server) return Fail(server.error());
   if (!(*server)->Run(signals, read)) {

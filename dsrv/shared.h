@@ -22,6 +22,8 @@ struct StoreUse {
 // All but the roster: any thread.
 struct SharedStore {
   std::string name;  // for people
+  // What the next process should know of the database, when this one executes itself.
+  std::function<std::string()> known;
   std::unique_ptr<Roster> roster;
   // The store, for who owns this partition as the row says.
   std::function<Result<Served::Opened>(const PartRow& mine)> open;
@@ -32,10 +34,12 @@ struct SharedStore {
   std::function<StoreUse()> use;
 };
 
+using StoreOpener = std::function<Result<SharedStore>(const std::string& known)>;
+
 // Serves until a signal ends it, and returns the status with which the process ends. When it has
 // lost what it served it does not clean up: the process starts anew, by `arguments`, with nothing
-// in memory that could be told.
-int RunShared(const Flags& flags, const ReadFlags& read,
-              const std::function<Result<SharedStore>()>& open, char** arguments);
+// in memory that could be told. `open` is given what the process before knew of the database;
+// empty: there was none.
+int RunShared(const Flags& flags, const ReadFlags& read, const StoreOpener& open, char** arguments);
 
 }  // namespace dfsmr

@@ -51,12 +51,13 @@ class Shared final : public Store {
 
 }  // namespace
 
-Result<SharedStore> OpenShared(const Flags& flags) {
+Result<SharedStore> OpenShared(const Flags& flags, const std::string& known) {
   auto opened =
       PgDatabase::Open({.uri = flags.store.url,
                         .schema = flags.store.schema,
                         .partitions = flags.store.partitions,
                         .allow_loss = flags.store.allow_loss,
+                        .known = known,
                         .tell = [](bool bad, const std::string& what) {
                           spdlog::log(bad ? spdlog::level::warn : spdlog::level::info, "{}", what);
                         }});
@@ -78,6 +79,7 @@ Result<SharedStore> OpenShared(const Flags& flags) {
                           .room = [store] { return store->full() ? Room::kNone : Room::kAmple; }};
   };
   return SharedStore{.name = database->shown(),
+                     .known = [database] { return database->known(); },
                      .roster = std::make_unique<PgRoster>(database),
                      .open = open,
                      .waits = [store] { return store->waiting(); },

@@ -6,7 +6,7 @@
 
 namespace dfsmr {
 
-// Connects, and makes the store where there is none. The log is open.
-Result<SharedStore> OpenShared(const Flags& flags);
+// Connects, and makes the store where there is none. The log is open. `known`: as in RunShared.
+Result<SharedStore> OpenShared(const Flags& flags, const std::string& known);
 
 }  // namespace dfsmr

@@ -115,18 +115,9 @@ int64_t PgResult::Number(int row, int column) const {
   return static_cast<int64_t>(number);
 }
 
-Result<std::unique_ptr<PgConnection>> PgConnection::Open(const PgAddress& address) {
-  std::string all;
-  for (const PgAddress::Host& host : address.hosts) {
-    auto opened = OpenOne(address, host);
-    if (opened) return opened;
-    all += (all.empty() ? "" : "; ") + opened.error().message;
-  }
-  return Unreachable(address.shown + " cannot be reached: " + all);
-}
-
-Result<std::unique_ptr<PgConnection>> PgConnection::OpenOne(const PgAddress& address,
-                                                            const PgAddress::Host& host) {
+Result<std::unique_ptr<PgConnection>> PgConnection::Open(const PgAddress& address, int number,
+                                                         PgChoice choice) {
+  const PgAddress::Host& host = address.hosts[static_cast<size_t>(number)];
   std::string name = host.host.empty() ? host.numeric : host.host;
   if (!host.port.empty()) name += ":" + host.port;
   Handle handle(Start(SettingsFor(address, host)), PQfinish);
@@ -137,19 +128,26 @@ Result<std::unique_ptr<PgConnection>> PgConnection::OpenOne(const PgAddress& add
   if (PQsetnonblocking(handle.get(), 1) != 0 || PQenterPipelineMode(handle.get()) != 1) {
     return Unreachable(name + ": " + Trimmed(PQerrorMessage(handle.get())));
   }
-  std::unique_ptr<PgConnection> connection(new PgConnection(std::move(handle), name));
+  std::unique_ptr<PgConnection> connection(
+      new PgConnection(std::move(handle), name, number, std::move(choice)));
   if (auto settled = connection->Settle(); !settled) {
     return Unreachable(name + ": " + settled.error().message);
   }
   return connection;
 }
 
-PgConnection::PgConnection(Handle connection, std::string host)
-    : connection_(std::move(connection)), host_(std::move(host)) {
+PgConnection::PgConnection(Handle connection, std::string host, int number, PgChoice choice)
+    : connection_(std::move(connection)),
+      host_(std::move(host)),
+      number_(number),
+      choice_(std::move(choice)) {
   PQsetNoticeReceiver(connection_.get(), OnNotice, this);
 }
 
-PgConnection::~PgConnection() = default;
+PgConnection::~PgConnection() {
+  int own = number_;
+  if (lost()) choice_->compare_exchange_strong(own, kNoHost);
+}
 
 // Takes it only where it takes writes, and has it behave as all statements expect.
 Result<Ok> PgConnection::Settle() {
@@ -167,17 +165,28 @@ Result<Ok> PgConnection::Settle() {
   const PgStatement third{"", "select " + Set("client_connection_check_interval", "2s")};
   // Who waits for a lock for so long asks again; nothing was done meanwhile.
   const PgStatement fourth{"", "select " + Set("lock_timeout", "10s")};
+  const PgStatement fifth{"", "select ('x' || left(pg_walfile_name(pg_current_wal_lsn()), "
+                              "8))::bit(32)::bigint, system_identifier from pg_control_system()"};
   const PgCall settle{first};
   PgAnswer answer = Run({&settle, 1}, kConnect);
   if (answer.failure) return Unreachable(answer.failure->message);
   if (answer.results.front().Bool(0, 0)) return Unreachable("it is a standby");
-  for (const PgStatement* statement : {&second, &third, &fourth}) {
+  for (const PgStatement* statement : {&second, &third, &fourth, &fifth}) {
     const PgCall call{*statement};
-    Run({&call, 1}, kConnect);
+    answer = Run({&call, 1}, kConnect);
     if (lost()) return Unreachable("the connection was lost");
   }
-  for (const PgStatement* statement : {&first, &second, &third, &fourth}) prepared_.erase(statement);
+  ReadTimeline(answer);
+  for (const PgStatement* statement : {&first, &second, &third, &fourth, &fifth}) {
+    prepared_.erase(statement);
+  }
   return Ok{};
+}
+
+void PgConnection::ReadTimeline(const PgAnswer& answer) {
+  if (answer.failure || answer.results.empty()) return;
+  const PgResult& row = answer.results.front();
+  timeline_ = {static_cast<uint64_t>(row.Number(0, 1)), static_cast<uint32_t>(row.Number(0, 0))};
 }
 
 void PgConnection::Queue(const PgCall& call, Queued kind) {

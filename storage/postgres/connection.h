@@ -4,6 +4,7 @@
 
 #include <libpq-fe.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -73,12 +74,30 @@ struct PgAnswer {
   std::optional<PgFailure> failure;
 };
 
+// How often standbys were promoted until a primary came to be what it is. Of a database that is not
+// PostgreSQL itself it is 0.
+struct PgTimeline {
+  uint64_t system = 0;  // which database this is; its standbys are the same
+  uint32_t number = 0;
+  // Whether `other` comes after it. Of another system nobody can say.
+  bool Before(const PgTimeline& other) const {
+    return system == 0 ? other.system != 0 : system == other.system && number < other.number;
+  }
+};
+
+// The host of a database that is used now; all of its connections share it.
+using PgChoice = std::shared_ptr<std::atomic<int>>;
+inline constexpr int kNoHost = -1;  // nobody knows: it was lost
+
 // One thread at a time.
 class PgConnection {
  public:
-  // Tries the hosts in turn, 1.5 s each, and takes the first that takes writes. kUnavailable: none
-  // does; the message says why, host by host.
-  static Result<std::unique_ptr<PgConnection>> Open(const PgAddress& address);
+  // Connects to one of the hosts, within some 3 s. kUnavailable: it does not answer, or takes no
+  // writes. Once the connection is lost `choice` says so, if it was its host; once another host is
+  // chosen the connection is lost.
+  static Result<std::unique_ptr<PgConnection>> Open(
+      const PgAddress& address, int number,
+      PgChoice choice = std::make_shared<std::atomic<int>>(kNoHost));
   ~PgConnection();
   PgConnection(const PgConnection&) = delete;
   PgConnection& operator=(const PgConnection&) = delete;
@@ -92,10 +111,16 @@ class PgConnection {
   void Post(const PgStatement& statement);
 
   // It is of no use any more.
-  bool lost() const { return lost_ || PQstatus(connection_.get()) != CONNECTION_OK; }
+  bool lost() const {
+    const int host = *choice_;
+    return lost_ || PQstatus(connection_.get()) != CONNECTION_OK ||
+           (host != kNoHost && host != number_);
+  }
   void Lose() { lost_ = true; }
   int version() const { return PQserverVersion(connection_.get()); }
+  const PgTimeline& timeline() const { return timeline_; }  // as of Open
   const std::string& host() const { return host_; }
+  int number() const { return number_; }  // of the host, in the address
 
  private:
   enum class Queued : uint8_t { kPrepare, kCall, kPosted, kSync };
@@ -105,10 +130,9 @@ class PgConnection {
   };
   using Handle = std::unique_ptr<PGconn, void (*)(PGconn*)>;
 
-  PgConnection(Handle connection, std::string host);
-  static Result<std::unique_ptr<PgConnection>> OpenOne(const PgAddress& address,
-                                                       const PgAddress::Host& host);
+  PgConnection(Handle connection, std::string host, int number, PgChoice choice);
   Result<Ok> Settle();
+  void ReadTimeline(const PgAnswer& answer);
   void Queue(const PgCall& call, Queued kind);
   void Sync();
   void Take(PGresult* result, PgAnswer* answer);
@@ -119,6 +143,9 @@ class PgConnection {
 
   const Handle connection_;
   const std::string host_;
+  const int number_;
+  const PgChoice choice_;
+  PgTimeline timeline_;
   bool lost_ = false;
   bool doubtful_ = false;     // a commit did not wait for the standby
   std::vector<Entry> queue_;  // what is sent and not answered, from next_ on

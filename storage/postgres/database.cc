@@ -49,17 +49,18 @@ ClusterRow ToCluster(const PgResult& result) {
           .moved = result.Text(0, 5)};
 }
 
-PgDatabase::PgDatabase(Options options, PgAddress address)
+PgDatabase::PgDatabase(Options options, const PgAddress& address)
     : options_(std::move(options)),
-      address_(std::move(address)),
+      shown_(address.shown),
+      hosts_(address, options_.known, options_.tell),
       statements_(options_.schema) {}
 
 Result<std::unique_ptr<PgConnection>> PgDatabase::Connect() const {
-  return PgConnection::Open(address_);
+  return hosts_.Connect();
 }
 
 Error PgDatabase::Unfit(const std::string& why) const {
-  return Refused(address_.shown + " is not fit for a store: " + why);
+  return Refused(shown_ + " is not fit for a store: " + why);
 }
 
 Result<std::shared_ptr<PgDatabase>> PgDatabase::Open(Options options) {
@@ -71,7 +72,7 @@ Result<std::shared_ptr<PgDatabase>> PgDatabase::Open(Options options) {
                      "\": it takes up to 40 small letters, digits and underscores, begins with "
                      "none of the digits, and not with pg_; nor is it information_schema"};
   }
-  std::shared_ptr<PgDatabase> database(new PgDatabase(std::move(options), *std::move(address)));
+  std::shared_ptr<PgDatabase> database(new PgDatabase(std::move(options), *address));
   auto connection = database->Connect();
   if (!connection) return connection.error();
   if (auto fit = database->Inspect(**connection); !fit) return fit.error();
@@ -173,7 +174,7 @@ Result<bool> PgDatabase::ReadCluster(PgConnection& connection) {
     const std::string& state = answer.failure->state;
     if (state == "42P01" || state == "3F000") return false;  // no table, no schema
     return Error{Code::kUnavailable, Reason::kNone,
-                 address_.shown + ": " + answer.failure->message};
+                 shown_ + ": " + answer.failure->message};
   }
   if (answer.results.front().rows() == 0) return false;
   cluster_ = ToCluster(answer.results.front());
@@ -231,7 +232,7 @@ Result<Ok> PgDatabase::FindLogs(PgConnection& connection) {
     if (has_logs_) return Ok{};
     if (connection.lost()) {
       return Error{Code::kUnavailable, Reason::kNone,
-                   address_.shown + ": " + answer.failure->message};
+                   shown_ + ": " + answer.failure->message};
     }
     const bool missing = answer.failure->state == "42P01";
     if (why.empty() || !missing) why = answer.failure->message;
@@ -243,13 +244,13 @@ Result<Ok> PgDatabase::FindLogs(PgConnection& connection) {
   }
   if (!options_.create) return Ok{};
   options_.tell(true, "logs of operations are not kept: " + why + "; give the role of " +
-                          address_.shown + " the rights on the table logs in schema " +
+                          shown_ + " the rights on the table logs in schema " +
                           options_.schema + ", or the right CREATE on the schema, and start anew");
   return Ok{};
 }
 
 Result<Ok> PgDatabase::CheckCluster() const {
-  const std::string store = "the store in schema " + options_.schema + " of " + address_.shown;
+  const std::string store = "the store in schema " + options_.schema + " of " + shown_;
   if (cluster_.format > kPgFormat || cluster_.level > kPgLevel) {
     return Refused(
         store + " was written by a newer dsrv: it has format " + std::to_string(cluster_.format) +

@@ -8,6 +8,7 @@
 
 #include "storage/postgres/address.h"
 #include "storage/postgres/connection.h"
+#include "storage/postgres/hosts.h"
 #include "storage/postgres/statements.h"
 #include "storage/roster.h"
 
@@ -25,6 +26,7 @@ class PgDatabase {
     bool allow_loss = false;
     bool create = true;      // makes the tables where there are none
     bool moved_too = false;  // also opens a store that has moved elsewhere
+    std::string known = {};  // PgHosts::known of a process before this one
     // What an operator should know: the database went away, or is back. Any thread.
     std::function<void(bool bad, const std::string& what)> tell = [](bool, const std::string&) {};
   };
@@ -38,16 +40,17 @@ class PgDatabase {
   Result<std::unique_ptr<PgConnection>> Connect() const;
 
   const Options& options() const { return options_; }
+  std::string known() const { return hosts_.known(); }  // for the next process. Any thread
   const PgStatements& statements() const { return statements_; }
   const ClusterRow& cluster() const { return cluster_; }  // as of Open
   const StoreFacts& facts() const { return facts_; }
   // Whether the lines of operations have a table: a store of before has none where this server's
   // role may not make it. As of Open.
   bool has_logs() const { return has_logs_; }
-  const std::string& shown() const { return address_.shown; }  // for people, without a password
+  const std::string& shown() const { return shown_; }  // for people, without a password
 
  private:
-  PgDatabase(Options options, PgAddress address);
+  PgDatabase(Options options, const PgAddress& address);
   Result<Ok> Inspect(PgConnection& connection);
   Result<Ok> InspectDurability(PgConnection& connection);
   Result<Ok> InspectPooler(PgConnection& connection) const;
@@ -58,7 +61,8 @@ class PgDatabase {
   Error Unfit(const std::string& why) const;
 
   const Options options_;
-  const PgAddress address_;
+  const std::string shown_;
+  mutable PgHosts hosts_;
   PgStatements statements_;
   ClusterRow cluster_;
   StoreFacts facts_;

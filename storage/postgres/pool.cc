@@ -23,6 +23,7 @@ Result<PgPool::Lease> PgPool::Take(size_t beyond) {
                    "all " + std::to_string(busy_) + " connections to the database are in use"};
     }
     ++busy_;
+    while (!idle_.empty() && idle_.back()->lost()) idle_.pop_back();  // another host is chosen
     if (!idle_.empty()) {
       Lease lease(this, std::move(idle_.back()));
       idle_.pop_back();

@@ -367,7 +367,7 @@ TEST_CASE(
   const auto store = OpenStore(SharedPostgres().Uri(), schema);
   const Epoch epoch = AcquireOf(*store);
   const auto address = ParsePgAddress(SharedPostgres().Uri());
-  const auto other = PgConnection::Open(*address);
+  const auto other = PgConnection::Open(*address, 0);
   const PgStatement begin{"begin", "begin"};
   const PgStatement lock{"lock", "update " + schema + ".part set feed = feed"};
   const PgStatement commit{"commit", "commit"};

@@ -26,23 +26,30 @@ class PostgresServer {
  public:
   // `settings`: lines of postgresql.conf.
   explicit PostgresServer(const std::string& settings = "") {
-    std::string name = std::filesystem::temp_directory_path() / "dfsmr_pg_XXXXXX";
-    folder_ = mkdtemp(name.data());
-    Shell("chmod 755 " + folder_.string());
-    if (getuid() == 0) Shell("chown postgres " + folder_.string());
+    MakeFolder();
     Shell(As() + Program("initdb") + " -D " + Data() + " -A trust -U tester --no-sync > " +
           (folder_ / "initdb.log").string());
     Configure(settings);
     Start();
+  }
+  // As a standby that is promoted when `primary`, which is stopped, is gone: the same system, on a
+  // timeline of its own.
+  static std::unique_ptr<PostgresServer> Promoted(const PostgresServer& primary) {
+    std::unique_ptr<PostgresServer> promoted(new PostgresServer(primary));
+    promoted->Start();
+    return promoted;
   }
   ~PostgresServer() {
     if (pid_ > 0) Stop(SIGQUIT);
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
-  PostgresServer(const PostgresServer&) = delete;
   PostgresServer& operator=(const PostgresServer&) = delete;
 
+  // Of this one and `second`.
+  std::string UriWith(const PostgresServer& second) const {
+    return Uri() + "," + second.folder().string();
+  }
   std::string Uri(const std::string& user = "tester") const {
     return "postgresql://" + user + "@/postgres?host=" + folder_.string();
   }
@@ -76,7 +83,7 @@ class PostgresServer {
     const auto address = ParsePgAddress(Uri());
     REQUIRE(address);
     for (int attempt = 0; attempt < 600; ++attempt) {
-      if (PgConnection::Open(*address)) return;
+      if (PgConnection::Open(*address, 0)) return;
       REQUIRE_MESSAGE(waitpid(pid_, nullptr, WNOHANG) == 0, "PostgreSQL does not start");
       usleep(20'000);
     }
@@ -94,7 +101,7 @@ class PostgresServer {
   std::string Sql(const std::string& text) {
     const auto address = ParsePgAddress(Uri());
     REQUIRE(address);
-    auto connection = PgConnection::Open(*address);
+    auto connection = PgConnection::Open(*address, 0);
     REQUIRE_MESSAGE(connection, (connection ? "" : connection.error().message));
     const PgStatement statement{"", text};
     const PgAnswer answer =
@@ -105,6 +112,18 @@ class PostgresServer {
   }
 
  private:
+  PostgresServer(const PostgresServer& primary) {
+    MakeFolder();
+    Shell(As() + "cp -r " + primary.Data() + " " + Data());
+    Configure("restore_command = '/bin/false'");
+    Shell(As() + "touch " + Data() + "/recovery.signal");
+  }
+  void MakeFolder() {
+    std::string name = std::filesystem::temp_directory_path() / "dfsmr_pg_XXXXXX";
+    folder_ = mkdtemp(name.data());
+    Shell("chmod 755 " + folder_.string());
+    if (getuid() == 0) Shell("chown postgres " + folder_.string());
+  }
   static void Shell(const std::string& line) {
     REQUIRE_MESSAGE(std::system(line.c_str()) == 0, line);  // NOLINT: a test's own words
   }

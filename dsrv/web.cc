@@ -7,6 +7,7 @@
 #include "dsrv/access/secret_file.h"
 #include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/call.h"
+#include "dsrv/cluster/run_after.h"
 #include "dsrv/http/mapping.h"
 #include "dsrv/metrics/joined.h"
 #include "dsrv/wire/schedules.h"
@@ -15,6 +16,8 @@ namespace dfsmr {
 namespace {
 
 constexpr auto kLoopStuck = std::chrono::seconds(10);
+// Prometheus gives a scrape 10 s, if nothing else is asked of it.
+constexpr auto kScrapePatience = std::chrono::seconds(3);
 
 // Who asks the door itself for something.
 class AskerOrigin final : public Origin {
@@ -213,21 +216,38 @@ struct Web::Scraped {
   std::vector<std::string> texts GUARDED(mutex);
   std::optional<Error> failed GUARDED(mutex);
   size_t left GUARDED(mutex) = 0;
+  bool answered GUARDED(mutex) = false;
 
   void Take(size_t part, Result<std::string> text) {
     Lock lock(mutex);
     text ? void(texts[part] = *std::move(text)) : void(failed = text.error());
     if (--left > 0) return;
+    const bool late = std::exchange(answered, true);
     http::Response response;
     if (failed) {
       response = http::ToResponse(http::Failure::Of(*failed));
     } else {
-      response.Set("content-type", std::string(metrics::MediaType(form)));
-      response.body = metrics::Joined(texts);
+      response = ToText(metrics::Joined(texts));
     }
     lock.Unlock();
-    done(std::move(response));
+    if (!late) done(std::move(response));
     for (const BoundPtr& bound : of) bound->behind.backend.gate.Leave();
+  }
+
+  // A partition waits for its store. Sums without it would be wrong, so what is told is what the
+  // process knows by itself: its lease and its store are among that.
+  void GiveUp(const std::function<std::string()>& process) {
+    Lock lock(mutex);
+    if (std::exchange(answered, true)) return;
+    lock.Unlock();
+    done(ToText(process()));
+  }
+
+  http::Response ToText(std::string text) const {
+    http::Response response;
+    response.Set("content-type", std::string(metrics::MediaType(form)));
+    response.body = std::move(text);
+    return response;
   }
 };
 
@@ -254,20 +274,26 @@ void Web::Scrape(std::vector<BoundPtr> all, const http::Exchange& exchange,
     scraped->texts.resize(all.size());
     scraped->left = all.size();
   }
+  const auto sees = [who = *caller](const std::string& ns) { return who.Sees(ns); };
+  RunAfter(kScrapePatience, [scraped, process = ProcessText(sees, scraped->form)] {
+    scraped->GiveUp(process);
+  });
   for (size_t part = 0; part < all.size(); ++part) {
     all[part]->collector->Scrape(
-        [who = *caller](const std::string& ns) { return who.Sees(ns); }, scraped->form,
+        sees, scraped->form,
         [scraped, part](Result<std::string> text) { scraped->Take(part, std::move(text)); });
   }
 }
 
-std::string Web::ProcessText(bool whole, metrics::Form form) const {
-  metrics::Snapshot snapshot;
-  const TlsExpiry expiry = kNever;  // the owner tells it
-  metrics::GatherProcess(
-      {.version = kVersion, .start_time = start_time_, .tls_expiry = expiry}, &snapshot);
-  snapshot.cluster = counts_();
-  return metrics::RenderProcess(snapshot, [whole](const std::string&) { return whole; }, form);
+std::function<std::string()> Web::ProcessText(metrics::Sees sees, metrics::Form form) const {
+  return [start_time = start_time_, counts = counts_, sees = std::move(sees), form] {
+    metrics::Snapshot snapshot;
+    const TlsExpiry expiry = kNever;  // the owner tells it
+    metrics::GatherProcess(
+        {.version = kVersion, .start_time = start_time, .tls_expiry = expiry}, &snapshot);
+    if (counts) snapshot.cluster = counts();
+    return metrics::RenderProcess(snapshot, sees, form);
+  };
 }
 
 // Of a server that serves nothing. Who may scrape it the owner knows.
@@ -277,7 +303,7 @@ void Web::ScrapeAlone(const http::Exchange& exchange, std::function<void(http::R
   const auto answer = [this, form, done](bool whole) {
     http::Response response;
     response.Set("content-type", std::string(metrics::MediaType(form)));
-    response.body = ProcessText(whole, form);
+    response.body = ProcessText([whole](const std::string&) { return whole; }, form)();
     done(std::move(response));
   };
   const http::Asker asker = http::ToAsker(exchange.request, exchange.visitor);

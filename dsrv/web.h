@@ -84,7 +84,8 @@ class Web {
   void Scrape(std::vector<BoundPtr> all, const http::Exchange& exchange,
               std::function<void(http::Response)> done);
   void ScrapeAlone(const http::Exchange& exchange, std::function<void(http::Response)> done);
-  std::string ProcessText(bool whole, metrics::Form form) const;
+  // What the process knows by itself. Not bound to the life of this.
+  std::function<std::string()> ProcessText(metrics::Sees sees, metrics::Form form) const;
   http::GuardOptions ToGuard() const;
 
   const Flags flags_;

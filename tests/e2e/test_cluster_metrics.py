@@ -1,9 +1,11 @@
 """GET /metrics of servers that share a store: of the owner, and of one that owns nothing."""
+import grpc
 import pytest
 
 from cluster_families import ALONE, CLUSTER
 from cluster_servers import owner_of, seen_by, together
-from support import JOB
+from stubs import admin, admin_grpc, cluster, v1
+from support import CALL, JOB, eventually
 from test_metrics import FAMILIES, PROCESS, promtool, scrape, settled
 from web import Door
 
@@ -85,3 +87,36 @@ def test_a_server_that_owns_nothing_shows_itself_to_whom_the_owner_knows(sharers
     stranger = [Door(one, "x" * 40).get("/metrics").status for one in servers]
     assert stranger == [401, 401]
     assert [Door(one).get("/metrics").status for one in servers] == [401, 401]
+
+
+def test_whoever_may_look_sees_the_lease_and_the_servers_while_the_database_is_away(
+        sharers, database, tmp_path):
+    secret = "s" * 40
+    file = tmp_path / "admin.token"
+    file.write_text(secret)
+    server = sharers("--auth", "tokens", "--admin-token-file", str(file))
+    header = (("authorization", f"Bearer {secret}"),)
+    viewer = admin_grpc.TokenServiceStub(server.channel).CreateToken(
+        admin.CreateTokenRequest(namespace="*", role=admin.AccessToken.VIEWER), metadata=header,
+        timeout=CALL).secret
+    server.runner.Define(v1.DefineRequest(source=JOB), metadata=header, timeout=CALL)
+    server.runner.Start(v1.StartRequest(machine="job"), metadata=header, timeout=CALL)
+    assert scrape(Door(server, viewer)).all("dfsmr_tokens")
+    database.kill()
+    try:
+        server.runner.Start.future(v1.StartRequest(machine="job"), metadata=header, timeout=60.0)
+        eventually(lambda: silent(server, viewer), 20.0)
+        shown = settled(Door(server, viewer),
+                        lambda one: one.get("dfsmr_lease_remaining_seconds") == 0)
+        assert not shown.all("dfsmr_tokens")
+        assert Door(server, "x" * 40).get("/metrics").status == 401
+        with pytest.raises(grpc.RpcError):
+            silent(server, "x" * 40)
+    finally:
+        database.start()
+
+
+def silent(server, token):
+    seen = server.clusters.GetCluster(cluster.GetClusterRequest(), timeout=CALL,
+                                      metadata=(("authorization", f"Bearer {token}"),))
+    return seen.servers[0].state == cluster.Server.SILENT

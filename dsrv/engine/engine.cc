@@ -299,9 +299,10 @@ Agents& Engine::agents() { return parts_->agents; }
 Survey& Engine::survey() { return parts_->survey; }
 Measured Engine::Measure() {
   size_t reads = Survey::kReadsOfCopy;
-  return parts_->measures.Copy(parts_->agenda, [&](const Agenda::Queue* queue) {
+  const auto oldest = [&](const Agenda::Queue* queue) {
     return parts_->survey.OldestOf(queue, &reads);
-  });
+  };
+  return parts_->measures.Copy(parts_->agenda, parts_->package_table, oldest);
 }
 Bulks& Engine::bulks() { return parts_->bulks; }
 Limits& Engine::limits() { return parts_->limits; }

@@ -56,7 +56,7 @@ class Measures {
   using OldestOf = std::function<std::optional<Timestamp>(const Agenda::Queue*)>;
   // All of it, and how things stand now. Machines are in the order of namespace and id. It costs as
   // much as there are nodes: some tenths of a microsecond for each (tests/bench).
-  Measured Copy(const Agenda& agenda, const OldestOf& oldest_of);
+  Measured Copy(const Agenda& agenda, const PackageTable& packages, const OldestOf& oldest_of);
 
  private:
   class Copying;  // measures_copy.cc

@@ -1,8 +1,10 @@
 // The copy of what is counted, with how things stand now.
 #include "dsrv/engine/measures.h"
 
+#include "dsrv/engine/asked_for.h"
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/counted_nodes.h"
+#include "dsrv/engine/package_table.h"
 #include "dsrv/engine/turn.h"
 
 namespace dfsmr {
@@ -10,6 +12,16 @@ namespace {
 
 bool HasTokens(const NodeState& node) {
   return node.ready > 0 || node.claimed > 0 || node.waiting > 0 || node.held > 0;
+}
+
+// The name of a node in a definition: of a plan's step with `*` for each for_each around it.
+// `nodes` null: nobody knows.
+std::string AsWritten(const Machine* nodes, const std::string& name) {
+  const NodeIndex found = nodes && nodes->graph ? nodes->Find(name) : kNoNode;
+  const uint32_t step = found == kNoNode ? kNoStep : nodes->nodes[found].step;
+  if (step == kNoStep) return name;
+  const Step& written = nodes->graph->steps[step];
+  return written.of + name.substr(std::min(written.path.size(), name.size()));
 }
 
 std::string QueueOf(const VersionState& version, const std::string& node) {
@@ -43,6 +55,15 @@ class Measures::Copying {
     const auto since = row.ready > 0 ? oldest_of(queue) : std::nullopt;
     if (!since) return;
     row.oldest = std::max(row.oldest.value_or(Duration()), now_ - *since);
+  }
+  // For the queues of machines that have had no work yet. After the others.
+  void AddAsking(const Agenda& agenda, const PackageTable& packages) {
+    std::optional<AskedFor> asked;
+    const std::string* of = nullptr;  // the namespace; machines are in order of these
+    for (const auto& [name, state] : from_.catalog_.machines()) {
+      if (!of || *of != state->ns) asked.emplace(agenda, *(of = &state->ns));
+      if (!asked->empty() && !state->measures.folded) AddAsking(*state, *asked, packages);
+    }
   }
   // Last, when all has been added up.
   Measured Take() {
@@ -100,6 +121,29 @@ class Measures::Copying {
     row.breaker = Name(state.breaker.state());
   }
 
+  void AddAsking(const MachineState& state, const AskedFor& asked, const PackageTable& packages) {
+    const VersionState* latest =
+        state.versions.empty() ? nullptr : &state.versions.rbegin()->second;
+    const Machine* nodes = latest ? NodesOf(*latest) : nullptr;
+    if (!nodes) return;
+    auto& queues = MachineAt(state.ns, state.id).queues;
+    std::map<std::string, uint64_t> fresh;
+    for (const Node& node : nodes->nodes) {
+      if (node.kind != NodeKind::kWork || queues.contains(node.settings->queue)) continue;
+      const MachineVersion& definition = *latest->definition;
+      QueueKey key{state.ns,
+                   state.id,
+                   definition.version,
+                   StatsName(*latest, node.id),
+                   node.settings->action,
+                   node.settings->queue};
+      packages.Derive(definition.package, &key);
+      uint64_t& most = fresh[key.queue];
+      most = std::max(most, asked.Of(key).waiters);
+    }
+    for (const auto& [queue, askers] : fresh) queues[queue].asking = askers;
+  }
+
   // The nodes of a new version have numbers from its beginning, and not from their first use.
   void LookAt(MachineState& state) {
     from_.PlaceOf(state);
@@ -133,8 +177,9 @@ class Measures::Copying {
     const Machine* nodes = latest ? NodesOf(*latest) : nullptr;
     machine.nodes.reserve(state.measures.nodes.size());
     for (const auto& [name, measures] : state.measures.nodes) {
-      Measured::Node& node = machine.nodes.emplace_back(Measured::Node{name, *measures, {}});
       const NodeIndex found = nodes ? nodes->Find(name) : kNoNode;
+      Measured::Node& node =
+          machine.nodes.emplace_back(Measured::Node{AsWritten(nodes, name), *measures, {}});
       const auto latency = state.latencies.find(name);
       if (found == kNoNode || latency == state.latencies.end()) continue;
       const auto counts = latest->nodes.find(name);
@@ -150,11 +195,13 @@ class Measures::Copying {
   std::map<std::pair<std::string, std::string>, size_t> places_;  // in copy_.machines
 };
 
-Measured Measures::Copy(const Agenda& agenda, const OldestOf& oldest_of) {
+Measured Measures::Copy(const Agenda& agenda, const PackageTable& packages,
+                        const OldestOf& oldest_of) {
   Copying copying(*this, turn_.now());
   copying.AddUp();
   agenda.VisitQueues(
       "", [&](const Agenda::Queue* queue) { copying.AddQueue(queue, oldest_of, agenda); });
+  copying.AddAsking(agenda, packages);
   return copying.Take();
 }
 

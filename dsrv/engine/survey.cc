@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "dsrv/engine/asked_for.h"
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/counted_nodes.h"
 #include "dsrv/engine/histogram.h"
@@ -406,26 +407,17 @@ class Survey::QueueRows {
   }
   // Nodes at which nothing was ever ready are asked for all the same.
   void AddAsking(const Agenda& agenda, const PackageTable& packages) {
-    std::multimap<std::string, Asking> filters;  // by machine; "": of any
-    agenda.VisitFilters(query_.ns, [&](const Filter& filter, size_t waiters, Timestamp asked) {
-      if (asked != Timestamp()) filters.emplace(filter.machine, Asking{&filter, waiters, asked});
-    });
-    if (filters.empty()) return;
+    const AskedFor asked(agenda, query_.ns);
+    if (asked.empty()) return;
     for (auto& [place, row] : rows_) {
       if (row.has_queue || !row.latest) continue;
       const MachineVersion& definition = *row.latest->definition;
       QueueKey key{query_.ns,      row.view.machine, definition.version,
                    row.view.node,  row.view.action,  row.view.queue};
       packages.Derive(definition.package, &key);
-      for (const std::string& machine : {row.view.machine, std::string()}) {
-        const auto [begin, end] = filters.equal_range(machine);
-        for (auto at = begin; at != end; ++at) {
-          const Asking& one = at->second;
-          if (!one.filter->Matches(key)) continue;
-          row.view.asking += one.waiters;
-          SetLater(one.asked, &row.view.asked_time);
-        }
-      }
+      const AskedFor::Askers askers = asked.Of(key);
+      row.view.asking += askers.waiters;
+      if (askers.last != Timestamp()) SetLater(askers.last, &row.view.asked_time);
     }
   }
   std::vector<QueueView> Take() {
@@ -453,11 +445,6 @@ class Survey::QueueRows {
     QueueView view;
     const VersionState* latest = nullptr;  // whose node it is; null: of an earlier version's alone
     bool has_queue = false;
-  };
-  struct Asking {
-    const Filter* filter;
-    size_t waiters;
-    Timestamp asked;
   };
   Row& RowOf(const std::string& queue, const std::string& machine, const std::string& node) {
     Row& row = rows_[{queue, machine, node}];

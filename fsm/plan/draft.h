@@ -56,7 +56,8 @@ struct Scope {
   const Symbols* symbols = nullptr;
   std::vector<Entity> entities;      // by slot
 
-  std::string numbers;               // of for_each: ".0.1"
+  std::string numbers;               // of for_each: ".0.1"; in a definition: none
+  std::string stars;                 // in their place in a definition: ".*.*"
   std::string_view as;               // in a for_each; empty: none
   std::optional<std::string_view> item;  // its value; nullopt while it is not known
 

@@ -221,7 +221,7 @@ uint32_t PlanExpander::AddStep(Step::Kind kind, std::string path, std::string of
 
 Span PlanExpander::ExpandStep(const FlowNode& node, Scope* scope, bool left_out) {
   std::string path = scope->body->prefix + node.name + scope->numbers;
-  std::string of = scope->body->of_prefix + node.name;
+  std::string of = scope->body->of_prefix + node.name + scope->stars;
   if (left_out) return ExpandLeftOut(node, scope, std::move(path), std::move(of));
   if (!node.plan.empty()) return ExpandPlan(node, scope, std::move(path), std::move(of));
   if (node.spawn) return ExpandSpawn(node, scope, std::move(path), std::move(of));

@@ -71,7 +71,10 @@ Span PlanExpander::ExpandItems(const FlowNode& node, std::string_view items, Sco
     if (Stopped()) return {};
     Scope inner{.body = scope->body, .outer = scope, .symbols = &symbols, .as = node.as};
     inner.numbers = scope->numbers;
-    if (!draft_.Defining()) {
+    inner.stars = scope->stars;
+    if (draft_.Defining()) {
+      inner.stars += ".*";
+    } else {
       inner.item = item;
       inner.numbers += "." + std::to_string(spans.size());
     }

@@ -73,7 +73,7 @@ void PlanExpander::CheckSize(const FlowNode& node, const Scope& scope, std::stri
 
 Span PlanExpander::ExpandSection(const FlowNode& node, Scope* scope, bool left_out) {
   std::string path = scope->body->prefix + node.name + scope->numbers;
-  std::string of = scope->body->of_prefix + node.name;
+  std::string of = scope->body->of_prefix + node.name + scope->stars;
   if (left_out) return ExpandLeftOut(node, scope, std::move(path), std::move(of));
   if (node.children.empty()) return {};
   const uint32_t outer = section_;

@@ -66,7 +66,7 @@ struct Step {
              // whether a nested plan runs
   };
   std::string path;
-  std::string of;  // its path without the numbers of for_each: what its timings go by
+  std::string of;  // its path without the numbers of for_each; in a definition a `*` for each
   Kind kind = Kind::kWork;
   bool finalize = false;     // has a finalize phase
   bool left_out = false;     // by `when`: its output is null

@@ -347,6 +347,43 @@ def test_who_asks_for_work_is_counted(door, there):
     settled(door, lambda one: one.get("dfsmr_asking", **own) == 0)
 
 
+def test_who_asks_where_there_was_no_work_yet_is_counted_too(door, there):
+    there.define(JOB)
+    own = {"namespace": there.name, "machine": "job", "queue": "default"}
+    waits = there.later("Ready", there.ready_request("job", wait=20))
+    other = there.later("Ready", there.ready_request("other", wait=20))
+    settled(door, lambda one: one.get("dfsmr_asking", **own) == 1)
+    waits.cancel()
+    settled(door, lambda one: one.get("dfsmr_asking", **own) == 0)
+    other.cancel()
+
+
+def test_a_step_of_a_plan_is_named_as_written_with_a_star_for_what_repeats_it(door, there):
+    there.define("""\
+action: check
+---
+plan: vm
+flow:
+  - {step: boot, action: check}
+---
+plan: fleet
+flow:
+  - {step: first, action: check}
+  - concurrence:
+      for_each: "${params.hosts}"
+      as: host
+      do:
+        - {step: host, action: check}
+        - {step: vm, plan: vm}
+""")
+    there.start("fleet", "one", params={"hosts": ["a", "b"]})
+    own = {"namespace": there.name, "machine": "fleet"}
+    shown = settled(door, lambda one: one.sum("dfsmr_tokens", **own, state="ready") == 5)
+    assert shown.get("dfsmr_tokens", **own, node="first", state="ready") == 1
+    assert shown.get("dfsmr_tokens", **own, node="host.*", state="ready") == 2
+    assert shown.get("dfsmr_tokens", **own, node="vm.*.boot", state="ready") == 2
+
+
 # Who sees what --------------------------------------------------------------------------------
 
 

@@ -290,10 +290,17 @@ void Launcher::AddElsewhere(const std::string& ns, const std::string& cause,
 
 std::map<std::string, LaunchCounts> Launcher::CountsIn(const std::string& ns) const {
   std::map<std::string, LaunchCounts> counts;
-  for (const auto& [key, one] : counts_) {
-    auto [of, cause] = SplitKey(key);
-    if (of == ns) counts.emplace(std::move(cause), one);
-  }
+  const auto add = [&](const auto& from) {
+    for (const auto& [key, one] : from) {
+      auto [of, cause] = SplitKey(key);
+      if (of != ns) continue;
+      LaunchCounts& all = counts[std::move(cause)];
+      all.running += one.running;
+      all.waiting += one.waiting;
+    }
+  };
+  add(counts_);
+  add(elsewhere_);
   return counts;
 }
 

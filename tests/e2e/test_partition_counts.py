@@ -4,7 +4,7 @@ import threading
 import grpc
 import pytest
 
-from stubs import cluster, v1, view
+from stubs import cluster, schedule, v1, view
 from support import CALL, eventually
 from test_compat import Lines
 from test_metrics import settled
@@ -25,6 +25,26 @@ def test_define_says_how_many_instances_of_all_partitions_it_affects(parted):  #
         reply = servers[1].runner.Define(
             v1.DefineRequest(source=newer, validate_only=validate_only), timeout=CALL)
         assert [one.affected_instances for one in reply.defined] == [30], reply
+
+
+def test_a_schedule_says_how_many_of_its_instances_go_on_in_all_partitions(parted):  # noqa: F811
+    servers = parted(2)
+    space = servers[1].space("default")
+    space.define(DOOR)
+    space.define("schedule: open\nevery: 24h\noverlap: allow\nstart: {machine: door}\n")
+    for number in range(20):
+        servers[number % 2].schedules.RunSchedule(
+            schedule.RunScheduleRequest(namespace="default", name="open"), timeout=CALL)
+    begun = eventually(lambda: (lambda page: page if len(page) == 20 else None)(
+        space.instances(machine="door", page_size=100).instances))
+    assert len({one.partition for one in begun}) > 1
+    for server in servers:
+        shown = server.schedules.GetSchedule(
+            schedule.GetScheduleRequest(namespace="default", name="open"), timeout=CALL)
+        assert shown.running == 20
+        listed, = server.schedules.ListSchedules(
+            schedule.ListSchedulesRequest(namespace="default"), timeout=CALL).schedules
+        assert listed.running == 20
 
 
 def test_instances_of_all_partitions_are_found_by_what_they_follow(parted):  # noqa: F811

@@ -114,18 +114,21 @@ void Connection::Enter(State state) {
 }
 
 void Connection::Start() {
+  Greet([self = shared_from_this()] {
+    self->Enter(State::kIdle);
+    self->Read();
+  });
+}
+
+void Connection::Greet(std::function<void()> then) {
   moved_ = Clock::now();
-  if (!socket_.secure()) {
-    Enter(State::kIdle);
-    return Read();
-  }
+  if (!socket_.secure()) return then();
   Enter(State::kHandshake);
-  socket_.Handshake([self = shared_from_this()](const ErrorCode& error) {
+  socket_.Handshake([self = shared_from_this(), then = std::move(then)](const ErrorCode& error) {
     if (self->state_ == State::kClosed) return;
     if (error) return self->Close(Closed::kClient);
     self->client_.certificate = CommonName(self->socket_.ssl());
-    self->Enter(State::kIdle);
-    self->Read();
+    then();
   });
 }
 
@@ -185,7 +188,7 @@ void Connection::SetUnderWay(bool under_way) {
 void Connection::TurnAway(Response response) {
   closes_ = true;
   why_ = Closed::kFull;
-  Refuse(std::move(response));
+  Greet([self = shared_from_this(), response = std::move(response)] { self->Refuse(response); });
 }
 
 void Connection::Close(Closed why) {

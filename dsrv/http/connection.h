@@ -61,6 +61,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
 
   void Enter(State state);
+  // With TLS once its handshake is done.
+  void Greet(std::function<void()> then);
   void Read();
   void OnRead(const ErrorCode& error, size_t size);
   void OnEnd();

@@ -20,6 +20,8 @@ namespace {
 
 constexpr size_t kThreads = 2;
 constexpr auto kTick = std::chrono::milliseconds(500);
+// Beyond the most: with TLS to be turned away takes a handshake. Others are closed at once.
+constexpr size_t kTurnedAway = 64;
 
 Response Full() {
   return ToResponse(Failure::Of(
@@ -64,7 +66,8 @@ class Door::Thread final : public Lane {
       connections_[connection.get()] = connection;
       if (connections_.size() == 1) Tick();
       if (!evict || EvictOne()) return connection->Start();
-      tls ? connection->Close(Closed::kFull) : connection->TurnAway(Full());
+      const bool crowded = tls && door_.open_ > door_.most_ + kTurnedAway;
+      crowded ? connection->Close(Closed::kFull) : connection->TurnAway(Full());
     });
   }
   void FinishAll() {

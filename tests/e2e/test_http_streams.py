@@ -1,6 +1,7 @@
 """Streams over HTTP: Connect's envelopes and server-sent events; TLS; webhooks; the OpenAPI document."""
 import gzip
 import hashlib
+import http.client
 import json
 import ssl
 import struct
@@ -250,6 +251,38 @@ def test_browsers_without_certificates_can_be_let_in(new_server, tmp_path):
     assert Door(server, context=context).get("/healthz").status == 200
     server.terminate()
     assert server.exit_status() == 0
+
+
+def test_where_all_connections_are_busy_the_next_is_told_so_with_tls_too(new_server, tmp_path):
+    authority = Authority(tmp_path / "ca")
+    cert, key = authority.sign("server")
+    server = new_server("--http", "localhost:0", "--http-connections", "2", "--tls-cert", str(cert),
+                        "--tls-key", str(key)).launch()
+    eventually(lambda: "http=" in server.log, 20)
+    context = ssl.create_default_context(cafile=str(authority.cert))
+    door = Door(server, context=context)
+    body = json.dumps({"wait": "60s"})
+    waiting = []
+
+    def full():
+        try:
+            return door.get("/healthz").status == 503
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            raw = Raw(door.port)
+            try:
+                raw.socket = context.wrap_socket(raw.socket, server_hostname="localhost")
+                raw.send("POST /dfsmr.v1.RunnerService/Ready HTTP/1.1\r\nHost: localhost\r\n"
+                         "Content-Type: application/json\r\n"
+                         f"Content-Length: {len(body)}\r\n\r\n{body}")
+                waiting.append(raw)
+            except OSError:
+                pass
+
+    eventually(full)
+    for raw in waiting:
+        raw.socket.close()
 
 
 def test_a_webhook_is_an_item_of_its_trigger(there):

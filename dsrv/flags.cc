@@ -226,6 +226,9 @@ Result<Ok> CheckStore(const CLI::App& app, const Flags& flags) {
   };
   const auto given = [&app](const char* flag) { return app.count(flag) != 0; };
   if (flags.store.url.empty()) {
+    if (given("--store")) {
+      return bad("--store is empty: it takes postgresql://…; without it the store is in --data");
+    }
     for (const char* flag : {"--store-schema", "--partitions", "--advertise", "--store-writers",
                              "--store-readers", "--peer-ca", "--allow-loss"}) {
       if (given(flag)) return bad(std::string(flag) + " goes with --store");

@@ -187,6 +187,7 @@ def test_flags_that_do_not_fit(database):
             (("--store", database.url(), "--data", "x"), "--data"),
             (("--store", database.url(), "--partitions", "1025"), "--partitions"),
             (("--advertise", "a:1"), "--store"),
+            (("--store", ""), "--store is empty"),
             (("--store", database.url(), "--advertise", "0.0.0.0:3004"), "every interface"),
             (("--store", database.url(), "--advertise", "somewhere:3004"), "--insecure")]:
         ended = dsrv(*words)

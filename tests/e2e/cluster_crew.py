@@ -167,7 +167,7 @@ class Crew:
         self.reasons = collections.Counter()
         self.worst = 0.0     # seconds without any answer to a start or report
         self.last = time.monotonic()
-        self.seen = []       # (seq, kind, instance) as the watcher was told
+        self.seen = collections.defaultdict(list)  # by partition: what the watcher was told
         self.threads = [threading.Thread(target=self._guard, args=(target, number), daemon=True)
                         for target, count in ((self._start, starters), (self._work, workers),
                                               (self._watch, 1)) for number in range(count)]
@@ -245,7 +245,8 @@ class Crew:
             try:
                 stream = random.choice(list(self.servers)).runner.Changes(request, timeout=4)
                 for reply in stream:
-                    self.seen += [(one.seq, one.kind, one.instance) for one in reply.changes]
+                    for one in reply.changes:
+                        self.seen[one.partition].append((one.seq, one.kind, one.instance))
                     cursor = reply.cursor
             except (grpc.RpcError, AttributeError, ValueError) as error:
                 if isinstance(error, grpc.RpcError) and Refusal(error).code not in RETRIED:
@@ -279,13 +280,16 @@ class Crew:
                 feed += reply.changes
             feeds.append(feed)
         feed = feeds[0]
-        short = [(one.seq, one.kind, one.instance) for one in feed]
+        short = by_partition(feed)
         for other in feeds[1:]:
-            assert [(one.seq, one.kind, one.instance) for one in other] == short, \
-                "two servers tell different feeds"
-        numbers = [one.seq for one in feed]
-        assert numbers == list(range(numbers[0], numbers[0] + len(numbers))), "the feed has a gap"
-        assert self.seen == short[:len(self.seen)], "the watcher was told something else"
+            assert by_partition(other) == short, "two servers tell different feeds"
+        for partition, records in short.items():
+            numbers = [seq for seq, _, _ in records]
+            assert numbers == list(range(numbers[0], numbers[0] + len(numbers))), \
+                f"the feed of partition {partition} has a gap"
+        for partition, seen in self.seen.items():
+            assert seen == short[partition][:len(seen)], \
+                f"the watcher was told something else of partition {partition}"
         began = {one.instance for one in feed if one.kind == v1.Change.Kind.STARTED}
         assert self.started <= began, f"lost: {sorted(self.started - began)[:10]}"
         ended = collections.Counter((one.instance, one.prev_node) for one in feed
@@ -303,9 +307,16 @@ class Crew:
                 f"refusals {dict(self.reasons)}")
 
 
-def new_servers(url, schema, count, *flags):
-    made = [Server(None, "--store", url, "--store-schema", schema, "--partitions", "1", *flags)
-            for _ in range(count)]
+def by_partition(feed):
+    records = collections.defaultdict(list)
+    for one in feed:
+        records[one.partition].append((one.seq, one.kind, one.instance))
+    return records
+
+
+def new_servers(url, schema, count, *flags, partitions=1):
+    made = [Server(None, "--store", url, "--store-schema", schema, "--partitions", str(partitions),
+                   *flags) for _ in range(count)]
     for server in made:
         server.start()
     eventually(lambda: owner_among(made) and all(

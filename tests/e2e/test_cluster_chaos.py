@@ -1,15 +1,18 @@
-"""Servers over one database, broken in real ways under an audited load. ROUNDS=n: so many take-overs.
-"""
+"""Servers over one database, broken in real ways under an audited load. ROUNDS=n: so often, and of
+many partitions until there were ten times as many take-overs."""
+import contextlib
 import itertools
 import os
 import random
 import signal
 import time
 
+import grpc
 import pytest
 
-from cluster_crew import Crew, Proxy, new_servers, owner_among
+from cluster_crew import Crew, Proxy, new_servers, owner_among, seen_by
 from cluster_demo import Story
+from stubs import cluster
 from support import Server, eventually
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
@@ -21,8 +24,8 @@ TAKEN = 20.0  # 15 s of the contract, and what a busy machine adds
 def cluster_of(database):
     servers = []
 
-    def make(count, url=None):
-        servers.extend(new_servers(url or database.url(), f"chaos{next(SCHEMAS)}", count))
+    def make(count, url=None, **more):
+        servers.extend(new_servers(url or database.url(), f"chaos{next(SCHEMAS)}", count, **more))
         return servers
 
     yield make
@@ -66,6 +69,49 @@ def test_kills_pauses_and_hand_overs_under_load(cluster_of):
     crew.finish()
     print("\n" + crew.audit(servers))
     print("until somebody else owns it: " + ", ".join(waits))
+
+
+def take_overs(servers):
+    """How many there were, by crashes and by hand-overs, as the servers' logs have them."""
+    return sum(server.log.count("this server takes partition") for server in servers)
+
+
+def all_serve(servers):
+    """Whether every partition is served, and by those that are there."""
+    with contextlib.suppress(grpc.RpcError):
+        seen = seen_by(random.choice(servers))
+        up = {one.id for one in seen.servers if one.state == cluster.Server.UP}
+        return len(up) == len(servers) and all(
+            one.state == cluster.Partition.SERVING and one.server in up for one in seen.partitions)
+    return False
+
+
+def test_kills_pauses_and_hand_overs_of_many_partitions_under_load(cluster_of):
+    servers = cluster_of(3, partitions=16)
+    eventually(lambda: all_serve(servers), TAKEN)
+    crew = Crew(servers).begin()
+    longest = 0.0
+    for round in itertools.count():
+        if take_overs(servers) >= 16 + 10 * ROUNDS:
+            break
+        begin = time.monotonic()
+        served = len(crew.reported)
+        one = servers[round % 3]
+        how = ("kill", "pause", "end")[round // 3 % 3]
+        if how == "pause":
+            one.process.send_signal(signal.SIGSTOP)
+            eventually(lambda: all_serve([other for other in servers if other is not one]), TAKEN)
+            one.process.send_signal(signal.SIGCONT)
+        else:
+            one.kill() if how == "kill" else one.terminate()
+            assert how == "kill" or one.exit_status(30) == 0
+            one.start()
+        eventually(lambda: all_serve(servers), 2 * TAKEN)
+        longest = max(longest, time.monotonic() - begin)
+        eventually(lambda: len(crew.reported) > served + 20, TAKEN)
+    crew.finish()
+    print(f"\n{take_overs(servers)} take-overs in {round} rounds, of {longest:.1f} s at most")
+    print(crew.audit(servers))
 
 
 def test_the_database_restarts_under_load(cluster_of, database):

@@ -146,7 +146,7 @@ void Model::FollowPlan(Life& life, const Event& event) {
       break;
     case ChangeKind::kTransitioned:
       if (event.transition == "planned") life.graph.reset();
-      life.ending.erase(event.node);  // it begins anew
+      if (event.visit != 0) life.ending.erase(event.node);  // it begins anew
       if (event.visit != 0 || event.left_visit != 0) Tried(life, event);
       CheckClash(life, event.note);
       break;

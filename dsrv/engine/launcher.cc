@@ -104,6 +104,11 @@ LimitAsks AsksFor(const std::string& cause, Overlap overlap) {
   return {std::move(ask)};
 }
 
+Launched NotLaunched(const Error& error) {
+  const bool left_out = error.reason == Reason::kLimitReached;
+  return {left_out ? OccurrenceOutcome::kSkipped : OccurrenceOutcome::kFailed, error.message, ""};
+}
+
 bool Failed(InstanceResult result) {
   return result == InstanceResult::kError || result == InstanceResult::kAborted;
 }
@@ -177,6 +182,7 @@ Result<Launched> Launcher::Start(const LaunchOrder& order) {
     args->asks = AsksFor(order.cause, order.overlap.value_or(order.source.overlap));
   }
   if (!options_.Has(args->ns, args->id)) {
+    if (auto may = starter_.MayBeginElsewhere(*args); !may) return NotLaunched(may.error());
     starter_.StartElsewhere(*args, {order.ns, order.cause, order.occurrence, ""});
     return Launched{OccurrenceOutcome::kStarted, "", args->id, true};
   }
@@ -191,9 +197,7 @@ Result<Launched> Launcher::Start(StartArgs args) {
   }
   const Error& error = started.error();
   if (error.reason == Reason::kDiskFull) return error;
-  const bool left_out = error.reason == Reason::kLimitReached;
-  return Launched{left_out ? OccurrenceOutcome::kSkipped : OccurrenceOutcome::kFailed,
-                  error.message, ""};
+  return NotLaunched(error);
 }
 
 Result<Launched> Launcher::Send(const LaunchOrder& order) {

@@ -380,6 +380,12 @@ bool Starter::ToBeAdopted(const StartArgs& args) const {
   return turn_.Trust(scanned) && found;
 }
 
+// What else is wrong with it its own partition finds.
+Result<Ok> Starter::MayBeginElsewhere(const StartArgs& args) {
+  const auto version = VersionOf(args);
+  return version ? limits_.MayStart(args, **version, nullptr) : Result<Ok>(Ok{});
+}
+
 void Starter::StartElsewhere(const StartArgs& args, rows::Message::Asker asker) {
   const PartitionId there = PartitionOf(args.ns, args.id, options_.partitions);
   messages_.Send(there, {ToBegin(args, std::move(asker))});

@@ -41,6 +41,8 @@ class Starter {
   Result<Started> Start(StartArgs args);
   // Whether home has the machine of a start, which is still to be adopted here.
   bool ToBeAdopted(const StartArgs& args) const;
+  // At home: whether limits would leave out one that is to begin elsewhere, as far as home knows.
+  Result<Ok> MayBeginElsewhere(const StartArgs& args);
   // Has it started where it lives, which is elsewhere, once this turn is durable. What becomes of
   // it is told to `asker`.
   void StartElsewhere(const StartArgs& args, rows::Message::Asker asker);

@@ -1,12 +1,13 @@
 """Limits whose holders live in several partitions."""
 import time
 
+import grpc
 import pytest
 
 from cluster_servers import persist
 from stubs import schedule
-from support import CALL, eventually, result, state
-from test_partitions import parted, shares  # noqa: F401: a fixture
+from support import CALL, Refusal, eventually, result, state
+from test_partitions import DOOR, parted, shares  # noqa: F401: a fixture
 
 MESSAGE = 20.0  # seconds within which one has come, whoever has to be replaced meanwhile
 LIMITED = """
@@ -117,3 +118,35 @@ def test_places_are_neither_lost_nor_given_twice_when_servers_are_lost(parted, s
                 servers[1].kill()
     for name in names:
         assert result(space.get(name)) == "SUCCESS"
+
+
+def test_what_a_schedule_skips_begins_in_no_partition(parted):  # noqa: F811
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(DOOR)
+    space.define("schedule: open\nevery: 24h\noverlap: skip\nstart: {machine: door}\n")
+
+    def run(server):
+        return server.schedules.RunSchedule(
+            schedule.RunScheduleRequest(namespace="default", name="open"), timeout=CALL)
+
+    first = run(servers[0]).instance
+    eventually(lambda: state(space.get(first)) == "RUNNING")
+    for number in range(16):  # whose ids are of all partitions
+        with pytest.raises(grpc.RpcError) as refused:
+            run(servers[number % 2])
+        assert Refusal(refused.value).reason == "LIMIT_REACHED"
+        assert first in refused.value.details()
+    assert [one.id for one in space.instances(machine="door").instances] == [first]
+    space.transition(first, "open")
+    space.transition(first, "away")
+    eventually(lambda: goes(run, servers[1]))
+
+
+def goes(run, server):
+    """Whether it is let in: home hears a moment later that a place is free."""
+    try:
+        return run(server).instance
+    except grpc.RpcError as error:
+        assert Refusal(error).reason == "LIMIT_REACHED", error
+        return False

@@ -144,7 +144,7 @@ Result<std::string> RenewStore(const StorePlace& place) {
   }
   if (auto renewed = store.roster().SetLife(Random() >> 1 | 1); !renewed) return renewed.error();
   return store.Name() + " has begun another life, under epoch " + std::to_string(begun) +
-         ": claims and cursors of before are void";
+         ": claims and cursors of after that time are void";
 }
 
 Result<std::string> UnmarkStore(const StorePlace& place) {

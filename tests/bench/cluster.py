@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Three servers over one database against raw SQL on the same database, in turns; and what a hop costs.
 
-  tests/bench/cluster.py [--seconds 5] [--rounds 3]
+  tests/bench/cluster.py [--seconds 5] [--rounds 3] [--partitions 16]
 
 report16x10: 16 workers that report 10 tasks with each call and get the next 10. pgraw: 16 clients
 that claim a row and move it, each in a transaction of its own. unary64: 64 callers of Transition.
@@ -109,7 +109,7 @@ def together(target, many):
 def raw(database, seconds):
     script = database.folder / "raw.sql"
     script.write_text(RAW)
-    ran = subprocess.run([postgres.Postgres._program("pgbench"), "-h", str(database.folder), "-U",
+    ran = subprocess.run([postgres.program("pgbench"), "-h", str(database.folder), "-U",
                           "tester", "-n", "-c", "16", "-j", "2", "-T", str(seconds), "-f",
                           str(script), "postgres"], capture_output=True, text=True, check=True)
     return float([line for line in ran.stdout.splitlines() if "tps" in line][0].split()[2])
@@ -129,10 +129,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--partitions", type=int, default=16)
     flags = parser.parse_args()
     database = postgres.Postgres()
     try:
-        servers = new_servers(database.url(), "bench", 3)
+        servers = new_servers(database.url(), "bench", 3, partitions=flags.partitions)
         space = servers[0].space("default")
         space.define(LOOP)
         for first in range(0, 2_000, 500):
@@ -161,7 +162,8 @@ def main():
               f"{statistics.median(unary) / base:.2f} x (bar: 1.2)")
         owner = owner_among(servers)
         other = next(one for one in servers if one is not owner)
-        here, there = median_call(owner, "i-1"), median_call(other, "i-1")
+        home = next(f"i-{n}" for n in range(2_000) if space.get(f"i-{n}").partition == 0)
+        here, there = median_call(owner, home), median_call(other, home)
         print(f"GetInstance at the owner {here:.2f} ms, through another {there:.2f} ms: the hop "
               f"costs {there - here:.2f} ms (bar: 2)")
     finally:

@@ -78,7 +78,10 @@ class PeekCall final : public Call::Follower,
 void ToProto(const Agenda::Level& level, peer::PeekResponse::Level* out) {
   out->set_priority(level.priority);
   out->set_tasks(static_cast<uint32_t>(level.entries));
-  ToProto(level.since, out->mutable_since());
+  ToProto(level.since.front(), out->mutable_since());
+  for (size_t i = 1; i < level.since.size(); ++i) {
+    out->add_later(static_cast<uint64_t>(Micros(level.since[i]) - Micros(level.since.front())));
+  }
 }
 
 void ServePeek(Call& call, const v1::ReadyRequest& request, peer::PeekResponse* reply) {

@@ -22,8 +22,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "dsrv/cluster/meter.h"
 #include "dsrv/cluster/lease_time.h"
+#include "dsrv/cluster/meter.h"
+#include "dsrv/cluster/recent_looks.h"
 #include "fsm/base/mutex.h"
 #include "storage/store.h"
 
@@ -140,6 +141,7 @@ class Front final : public grpc::CallbackGenericService {
   }
   const Outside& outside() const { return outside_; }
   ClusterMeter& meter() { return meter_; }
+  RecentLooks& looks() { return looks_; }
   bool closed() const { return closed_; }
   bool ending() const { return ending_; }
   // A call that is asked in parts begins, or is over: parts come from it although the front is
@@ -161,6 +163,7 @@ class Front final : public grpc::CallbackGenericService {
 
   const Outside outside_;
   ClusterMeter meter_;
+  RecentLooks looks_;
   mutable Mutex route_mutex_;
   std::vector<std::shared_ptr<const Route>> routes_ GUARDED(route_mutex_);  // by partition
   PartitionId any_ GUARDED(route_mutex_) = 0;  // the last one that was given out

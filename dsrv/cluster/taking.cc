@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "dsrv/access/door_key.h"
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/levels.h"
 #include "dsrv/cluster/metadata.h"
@@ -21,6 +22,7 @@ constexpr const char* kPeek = "/dfsmr.peer.PeerService/Peek";
 constexpr milliseconds kAgain{200};
 // What is found may be gone when it is to be taken.
 constexpr milliseconds kInVain{2};
+constexpr int kWaits = 3;  // for the looks of others
 // How long a look waits for each owner: at first, how much longer each time, and at last.
 constexpr milliseconds kFirstPatience{100};
 constexpr int kLonger = 4;
@@ -52,7 +54,38 @@ void Taking::OnReadDone(bool ok) {
   }
   const int64_t wait = TimeUtil::DurationToMilliseconds(asked_.wait());
   until_ = Clock::now() + milliseconds(std::clamp<int64_t>(wait, 0, 300'000));
+  Share();
+}
+
+void Taking::Share() {
+  if (cancelled_) return End(grpc::Status::CANCELLED);
+  const std::string name = NameOfLook();
+  if (const auto seen = front_.looks().Take(name, Most(), Clock::now())) return Take(*seen);
+  if (waited_++ < kWaits) {
+    const bool looks = front_.looks().Begin(name, [self = self_] {
+      const Lock later(self->mutex_);
+      if (!self->ended_) self->Share();
+    });
+    if (!looks) return;
+    shares_ = name;
+  }
   Look(milliseconds(0));
+}
+
+void Taking::EndShare() {
+  if (!shares_.empty()) front_.looks().Leave(std::exchange(shares_, {}));
+}
+
+std::string Taking::NameOfLook() const {
+  v1::ReadyRequest request = asked_;
+  request.clear_wait();
+  request.clear_worker();
+  std::string name = request.SerializeAsString() + BearerOf(context_->client_metadata());
+  name += '\0' + ValueOf(context_->client_metadata(), door::kCertificate);
+  for (const auto& one : context_->auth_context()->FindPropertyValues("x509_common_name")) {
+    name += '\0' + Text(one);
+  }
+  return name;
 }
 
 void Taking::Ask(const RoundPtr& round, PartitionId partition, const char* method,
@@ -126,9 +159,16 @@ void Taking::Looked(const RoundPtr& round, milliseconds wait, size_t partition,
 
 // All have been looked at.
 void Taking::Judge() {
-  if (cancelled_) return End(grpc::Status::CANCELLED);
-  const auto dealt = Deal(found_, static_cast<size_t>(std::clamp(asked_.max_tasks(), 1, 1'000)));
-  if (!dealt.empty()) return Take(dealt);
+  if (cancelled_) return End(grpc::Status::CANCELLED);  // and those that wait go on
+  const uint64_t turn = front_.looks().NextTurn();
+  TopLevel top(found_);
+  if (const auto dealt = top.Take(Most(), turn)) {
+    shares_.clear();
+    front_.looks().Keep(NameOfLook(), std::move(top), Clock::now());
+    return Take(*dealt);
+  }
+  EndShare();
+  if (const auto dealt = Deal(found_, Most(), turn); !dealt.empty()) return Take(dealt);
   const auto left = std::chrono::duration_cast<milliseconds>(until_ - Clock::now());
   const size_t missing = unanswered_ + unreachable_;
   const bool none = missing == found_.size();
@@ -223,6 +263,7 @@ void Taking::EndUnreachable() {
 
 void Taking::End(const grpc::Status& status) {
   if (std::exchange(ended_, true)) return;
+  EndShare();
   if (status.ok()) {
     StartWriteAndFinish(&out_, grpc::WriteOptions(), status);
   } else {

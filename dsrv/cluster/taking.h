@@ -7,6 +7,7 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -52,6 +53,13 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   using RoundPtr = std::shared_ptr<Round>;
   using Answered = std::function<void(size_t which, const grpc::Status& status)>;
 
+  // Takes what another poll for the same has found, waits for what it is about to find, or looks.
+  void Share() REQUIRES(mutex_);
+  // Has those that wait for this one's look go on.
+  void EndShare() REQUIRES(mutex_);
+  // By which what others have found is known.
+  std::string NameOfLook() const REQUIRES(mutex_);
+  size_t Most() const { return static_cast<size_t>(std::clamp(asked_.max_tasks(), 1, 1'000)); }
   void OnReadDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
@@ -83,6 +91,8 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   Mutex mutex_;
   std::shared_ptr<Taking> self_ GUARDED(mutex_);
   RoundPtr round_ GUARDED(mutex_);
+  std::string shares_ GUARDED(mutex_);  // the name of a look that others wait for; empty: none
+  int waited_ GUARDED(mutex_) = 0;      // for others' looks
   std::vector<peer::PeekResponse> found_ GUARDED(mutex_);  // by partition
   milliseconds patience_ GUARDED(mutex_);                  // of this look, beyond its wait
   size_t unanswered_ GUARDED(mutex_) = 0;                  // partitions within it, in this round

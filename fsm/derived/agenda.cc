@@ -361,13 +361,18 @@ std::vector<Agenda::Level> Agenda::Peek(const Filter& filter, std::string_view n
     for (const auto& [at, level] : found) entries += at >= priority ? level.entries : 0;
     return entries;
   };
+  const size_t times = std::min(most, kTimes);
   const auto add = [&](const Queue& queue) {
     for (const auto& [priority, entries] : queue.levels) {
       if (from(priority) >= most) return;
-      const Timestamp since = entries.front().since;
-      Level& level = found.try_emplace(priority, Level{priority, 0, since}).first->second;
+      Level& level = found.try_emplace(priority, Level{priority, 0, {}}).first->second;
       level.entries += entries.size();
-      level.since = std::min(level.since, since);
+      const auto middle = static_cast<std::ptrdiff_t>(level.since.size());
+      for (size_t i = 0; i < std::min(times, entries.size()); ++i) {
+        level.since.push_back(entries[i].since);
+      }
+      std::inplace_merge(level.since.begin(), level.since.begin() + middle, level.since.end());
+      level.since.resize(std::min(times, level.since.size()));
     }
   };
   Named* named = named_.empty() ? nullptr : NamedFor(filter, name);

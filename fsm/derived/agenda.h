@@ -116,8 +116,9 @@ class Agenda {
   struct Level {
     int64_t priority = 0;
     size_t entries = 0;
-    Timestamp since;  // of the oldest
+    std::vector<Timestamp> since;  // of the oldest, in order: `most` of them, or kTimes
   };
+  static constexpr size_t kTimes = 64;
   std::vector<Level> Peek(const Filter& filter, std::string_view name, size_t most);
   // Makes the queue stable until its version is dropped.
   static void Keep(Queue* queue);

@@ -38,13 +38,19 @@ TEST_CASE("higher priority comes first, then the oldest") {
   CHECK(PopAll(agenda) == "yzabc-");
 }
 
+std::string JoinTimes(const std::vector<Timestamp>& times) {
+  std::string all;
+  for (const Timestamp time : times) all += (all.empty() ? "" : ",") + std::to_string(Micros(time));
+  return all;
+}
+
 TEST_CASE("who only looks is told of the highest priorities that are enough, and takes nothing") {
   Agenda agenda;
   const auto peek = [&](size_t most) {
     std::string all;
     for (const Agenda::Level& level : agenda.Peek({.ns = "ns"}, "", most)) {
       all += std::to_string(level.priority) + "*" + std::to_string(level.entries) + "@" +
-             std::to_string(Micros(level.since)) + " ";
+             JoinTimes(level.since) + " ";
     }
     return all;
   };
@@ -56,13 +62,17 @@ TEST_CASE("who only looks is told of the highest priorities that are enough, and
   agenda.Push(second, Entry("c", 3, 5));
   agenda.Push(second, Entry("d", 9, -2));
   CHECK(peek(1) == "5*1@4 ");
-  CHECK(peek(2) == "5*2@3 ");
-  CHECK(peek(3) == "5*2@3 0*1@1 ");
-  CHECK(peek(100) == "5*2@3 0*1@1 -2*1@9 ");
+  CHECK(peek(2) == "5*2@3,4 ");
+  CHECK(peek(3) == "5*2@3,4 0*1@1 ");
+  CHECK(peek(100) == "5*2@3,4 0*1@1 -2*1@9 ");
+  agenda.Push(second, Entry("e", 7, 5));
+  CHECK(peek(1) == "5*1@4 ");  // one queue is enough
+  CHECK(peek(2) == "5*3@3,4 ");
+  CHECK(peek(3) == "5*3@3,4,7 ");
   agenda.SetFrozen("ns", true);
   CHECK(peek(100) == "");
   agenda.SetFrozen("ns", false);
-  CHECK(PopAll(agenda).size() == 4);
+  CHECK(PopAll(agenda).size() == 5);
 }
 
 TEST_CASE("entries of the same age come in the order in which they were pushed") {

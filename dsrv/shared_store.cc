@@ -66,9 +66,10 @@ Result<SharedStore> OpenShared(const Flags& flags, const std::string& known) {
   auto store = std::make_shared<PgStore>(
       database,
       PgStore::Options{.writers = flags.store.writers, .readers = flags.store.readers});
-  const auto open = [database, store](const PartRow& mine) -> Result<Served::Opened> {
+  const auto connections = std::make_shared<PgLogConnections>(database);
+  const auto open = [database, store, connections](const PartRow& mine) -> Result<Served::Opened> {
     auto logs = database->has_logs()
-                    ? std::make_unique<PgLogTable>(database, mine.id, mine.held.epoch)
+                    ? std::make_unique<PgLogTable>(connections, mine.id, mine.held.epoch)
                     : nullptr;
     return Served::Opened{.store = std::make_unique<Shared>(store, mine),
                           .life = database->cluster().life,

@@ -16,7 +16,9 @@ constexpr milliseconds kHurriedPatience{300};
 constexpr milliseconds kLogsPatience{5'000};
 constexpr size_t kFirstLogs = 64;  // rows of a scan
 constexpr size_t kMostLogs = 256;
-constexpr size_t kBeyond = 2;  // connections of readers besides the one that is kept
+constexpr size_t kWriters = 1;  // connections that are kept, and of those who read
+constexpr size_t kReaders = 1;
+constexpr size_t kBeyond = 4;  // of each besides, while there is much to do
 // After all rows of a partition there is the one that says who writes them.
 constexpr std::string_view kWriterRow = "\xff";
 
@@ -30,6 +32,16 @@ std::string PrefixOf(PartitionId partition) {
 
 Error Away(const std::string& why) {
   return {Code::kUnavailable, Reason::kStoreUnreachable, "the logs in the database: " + why};
+}
+
+// Waits while others have all of them.
+Result<PgPool::Lease> TakeFrom(PgPool& pool, milliseconds patience) {
+  const auto until = std::chrono::steady_clock::now() + patience;
+  while (true) {
+    auto lease = pool.Take(kBeyond);
+    if (lease || lease.error().code != Code::kResourceExhausted) return lease;
+    if (std::chrono::steady_clock::now() >= until) return lease;
+  }
 }
 
 // A scan of one or more rounds. `run` runs a statement.
@@ -141,7 +153,7 @@ class PgLogMoment final : public View {
   // A connection that was kept may have been lost since.
   Result<PgResult> RunFirst(const PgCall& call) const {
     for (bool again = true;; again = false) {
-      auto lease = pool_.Take(kBeyond);
+      auto lease = TakeFrom(pool_, kLogsPatience);
       if (!lease) return Away(lease.error().message);
       const PgCall calls[] = {{statements_.begin_moment}, call};
       PgAnswer answer = (*lease)->Run(calls, kLogsPatience);
@@ -168,13 +180,17 @@ class PgLogMoment final : public View {
 
 }  // namespace
 
-PgLogTable::PgLogTable(std::shared_ptr<const PgDatabase> database, PartitionId partition,
+PgLogConnections::PgLogConnections(const std::shared_ptr<const PgDatabase>& of)
+    : database(of),
+      writers(of, kWriters, &of->statements().logs.settle),
+      readers(of, kReaders) {}
+
+PgLogTable::PgLogTable(std::shared_ptr<PgLogConnections> connections, PartitionId partition,
                        Epoch epoch)
-    : database_(std::move(database)),
+    : connections_(std::move(connections)),
       prefix_(PrefixOf(partition)),
       fence_(prefix_ + std::string(kWriterRow)),
-      epoch_(epoch),
-      readers_(database_, 1) {}
+      epoch_(epoch) {}
 
 milliseconds PgLogTable::Patience() const {
   if (hurried_) return kHurriedPatience;
@@ -183,59 +199,57 @@ milliseconds PgLogTable::Patience() const {
 
 // The writer --------------------------------------------------------------------------------------
 
-// A connection on which the table is this owner's.
-Result<Ok> PgLogTable::BeReady() const {
-  if (superseded_) {
-    return Error{Code::kAborted, Reason::kNone,
-                 "the logs in the database have another owner than that of epoch " +
-                     std::to_string(epoch_)};
+Result<PgPool::Lease> PgLogTable::BeReady() const {
+  if (!superseded_) {
+    auto lease = TakeFrom(connections_->writers, Patience());
+    if (!lease) return Away(lease.error().message);
+    if (ready_ && !(*lease)->lost()) return lease;
+    auto claimed = Claim(**lease);
+    if (claimed) return lease;
+    if (!superseded_) return claimed.error();
   }
-  if (ready_ && connection_ && !connection_->lost()) return Ok{};
-  ready_ = false;
-  if (!connection_ || connection_->lost()) {
-    connection_.reset();
-    auto opened = database_->Connect();
-    if (!opened) return Away(opened.error().message);
-    connection_ = *std::move(opened);
-    const PgCall settle{database_->statements().logs.settle};
-    const PgAnswer settled = connection_->Run({&settle, 1}, Patience());
-    if (settled.failure && connection_->lost()) return Away(settled.failure->message);
-  }
-  return Claim();
+  return Error{Code::kAborted, Reason::kNone,
+               "the logs in the database have another owner than that of epoch " +
+                   std::to_string(epoch_)};
 }
 
 // Each claim differs from all before, so that batches under those are refused.
-Result<Ok> PgLogTable::Claim() const {
+Result<Ok> PgLogTable::Claim(PgConnection& connection) const {
+  ready_ = false;
   std::string who;
   AppendNumber(&who, epoch_);
   AppendNumber(&who, ++claims_);
-  PgCall call{database_->statements().logs.claim};
+  PgCall call{connections_->database->statements().logs.claim};
   call.params.View(fence_).View(who);
-  const PgAnswer answer = connection_->Run({&call, 1}, Patience());
+  const PgAnswer answer = connection.Run({&call, 1}, Patience());
   if (answer.failure) {
-    if (connection_->lost()) ++unanswered_;
+    if (connection.lost()) ++unanswered_;
     return Away(answer.failure->message);
   }
-  if (answer.results.front().rows() == 0) {
-    superseded_ = true;
-    return BeReady();
-  }
+  superseded_ = answer.results.front().rows() == 0;
+  if (superseded_) return Away("they are another owner's");
   who_ = std::move(who);
   ready_ = true;
   return Ok{};
 }
 
-Result<std::vector<PgResult>> PgLogTable::Run(std::span<const PgCall> calls) const {
-  if (auto ready = BeReady(); !ready) return ready.error();
-  PgAnswer answer = connection_->Run(calls, Patience());
+Result<std::vector<PgResult>> PgLogTable::Run(const PgCall& call) const {
+  auto lease = BeReady();
+  if (!lease) return lease.error();
+  return RunOn(**lease, {&call, 1});
+}
+
+Result<std::vector<PgResult>> PgLogTable::RunOn(PgConnection& connection,
+                                                std::span<const PgCall> calls) const {
+  PgAnswer answer = connection.Run(calls, Patience());
   if (!answer.failure) {
     unanswered_ = 0;
     return std::move(answer.results);
   }
   // Whatever it was, what is under way is over only once the table is claimed again.
   ready_ = false;
-  if (connection_->lost()) ++unanswered_;
-  if (answer.failure->state == "25006") connection_->Lose();  // it is a standby now
+  if (connection.lost()) ++unanswered_;
+  if (answer.failure->state == "25006") connection.Lose();  // it is a standby now
   if (answer.failure->fate == PgFate::kRefused) {
     return Error{Code::kDataLoss, Reason::kNone,
                  "the database refuses: " + answer.failure->message};
@@ -251,9 +265,9 @@ Result<std::vector<std::optional<std::string>>> PgLogTable::GetMany(
   for (size_t i = 0; i < keys.size(); ++i) wanted[prefix_ + keys[i]].push_back(i);
   std::vector<std::string_view> whole;
   for (const auto& [key, places] : wanted) whole.push_back(key);
-  PgCall call{database_->statements().logs.get};
+  PgCall call{connections_->database->statements().logs.get};
   call.params.Arrays(whole);
-  auto results = Run({&call, 1});
+  auto results = Run(call);
   if (!results) return results.error();
   const PgResult& rows = results->front();
   for (int row = 0; row < rows.rows(); ++row) {
@@ -274,11 +288,11 @@ Result<std::optional<std::string>> PgLogTable::Get(std::string_view key) const {
 Result<Ok> PgLogTable::Scan(std::string_view begin, std::string_view end, const Visit& visit,
                             bool reverse) const {
   const auto run = [this](const PgCall& call) -> Result<PgResult> {
-    auto results = Run({&call, 1});
+    auto results = Run(call);
     if (!results) return results.error();
     return std::move(results->front());
   };
-  return ScanBy(run, database_->statements().logs, prefix_, begin, end, visit, reverse);
+  return ScanBy(run, connections_->database->statements().logs, prefix_, begin, end, visit, reverse);
 }
 
 Result<Ok> PgLogTable::ScanAll(std::span<const std::string> prefixes, const Visit& visit) const {
@@ -289,9 +303,9 @@ Result<Ok> PgLogTable::ScanAll(std::span<const std::string> prefixes, const Visi
     begins.push_back(prefix_ + prefix);
     ends.push_back(PrefixEnd(begins.back()));
   }
-  PgCall call{database_->statements().logs.scan_ranges};
+  PgCall call{connections_->database->statements().logs.scan_ranges};
   call.params.Arrays({begins.begin(), begins.end()}).Arrays({ends.begin(), ends.end()});
-  auto results = Run({&call, 1});
+  auto results = Run(call);
   if (!results) return results.error();
   const PgResult& rows = results->front();
   for (int row = 0; row < rows.rows(); ++row) {
@@ -305,13 +319,14 @@ std::unique_ptr<LogBatch> PgLogTable::NewBatch() const {
 }
 
 Result<Ok> PgLogTable::Write(LogBatch& batch) {
-  if (auto ready = BeReady(); !ready) return ready.error();
-  const PgStatements& statements = database_->statements();
+  auto lease = BeReady();
+  if (!lease) return lease.error();
+  const PgStatements& statements = connections_->database->statements();
   std::vector<PgCall> calls{{statements.begin}, {statements.logs.fence}};
   calls.back().params.View(fence_).View(who_);
   static_cast<const PgLogBatch&>(batch).AddTo(statements.logs, &calls);
   calls.push_back({statements.commit});
-  auto written = Run(calls);
+  auto written = RunOn(**lease, calls);
   if (!written) return written.error();
   return Ok{};
 }
@@ -319,12 +334,12 @@ Result<Ok> PgLogTable::Write(LogBatch& batch) {
 // Readers -----------------------------------------------------------------------------------------
 
 std::unique_ptr<const View> PgLogTable::Snapshot() const {
-  return std::make_unique<PgLogMoment>(*database_, readers_, prefix_);
+  return std::make_unique<PgLogMoment>(*connections_->database, connections_->readers, prefix_);
 }
 
 Result<Ok> PgLogTable::Copy(const std::filesystem::path&) const {
   return Error{Code::kFailedPrecondition, Reason::kNone,
-               "the logs are in " + database_->shown() + ": back up the database"};
+               "the logs are in " + connections_->database->shown() + ": back up the database"};
 }
 
 }  // namespace dfsmr

@@ -1,5 +1,5 @@
 // The lines of operations in PostgreSQL, beside the rows of a shared store: written by the owner of
-// a partition, on a connection apart from those of commits.
+// a partition, on connections apart from those of commits, which the partitions of a server share.
 //
 // A row of the table says who writes the partition's lines: the epoch of its owner, and how often
 // that one has claimed them. Each batch begins by locking this row, and fails where it is another
@@ -28,10 +28,21 @@
 
 namespace dfsmr {
 
+// Of one server. Any thread.
+struct PgLogConnections {
+  explicit PgLogConnections(const std::shared_ptr<const PgDatabase>& database);
+  const std::shared_ptr<const PgDatabase> database;
+  PgPool writers;
+  PgPool readers;
+};
+
 class PgLogTable final : public LogTable {
  public:
   // For who owns the partition under this epoch. Connects when it is used.
-  PgLogTable(std::shared_ptr<const PgDatabase> database, PartitionId partition, Epoch epoch);
+  PgLogTable(std::shared_ptr<PgLogConnections> connections, PartitionId partition, Epoch epoch);
+  // With connections of its own.
+  PgLogTable(const std::shared_ptr<const PgDatabase>& database, PartitionId partition, Epoch epoch)
+      : PgLogTable(std::make_shared<PgLogConnections>(database), partition, epoch) {}
 
   bool Far() const override { return true; }
   Result<std::optional<std::string>> Get(std::string_view key) const override;
@@ -50,26 +61,26 @@ class PgLogTable final : public LogTable {
   Result<Ok> Copy(const std::filesystem::path& folder) const override;
 
  private:
-  Result<Ok> BeReady() const;
-  Result<Ok> Claim() const;
-  Result<std::vector<PgResult>> Run(std::span<const PgCall> calls) const;
+  // A connection, when the table is this owner's.
+  Result<PgPool::Lease> BeReady() const;
+  Result<Ok> Claim(PgConnection& connection) const;
+  Result<std::vector<PgResult>> Run(const PgCall& call) const;
+  Result<std::vector<PgResult>> RunOn(PgConnection& connection,
+                                      std::span<const PgCall> calls) const;
   std::chrono::milliseconds Patience() const;
 
-  const std::shared_ptr<const PgDatabase> database_;
+  const std::shared_ptr<PgLogConnections> connections_;
   const std::string prefix_;  // of all keys
   const std::string fence_;   // the key of the row that says who writes
   const Epoch epoch_;
   std::atomic<bool> hurried_ = false;
 
   // The writer's.
-  mutable std::unique_ptr<PgConnection> connection_;
-  mutable bool ready_ = false;  // the connection is the one that has claimed the table
+  mutable bool ready_ = false;  // the table is claimed, and nothing was left unanswered since
   mutable bool superseded_ = false;
   mutable uint64_t claims_ = 0;
   mutable std::string who_;  // as last claimed
   mutable int unanswered_ = 0;
-
-  mutable PgPool readers_;
 };
 
 }  // namespace dfsmr

@@ -7,11 +7,21 @@ namespace dfsmr {
 namespace {
 
 constexpr std::chrono::milliseconds kWait{200};  // for one that is taken
+constexpr std::chrono::milliseconds kSettles{2'000};
 
 }  // namespace
 
-PgPool::PgPool(std::shared_ptr<const PgDatabase> database, size_t most)
-    : database_(std::move(database)), most_(most) {}
+PgPool::PgPool(std::shared_ptr<const PgDatabase> database, size_t most, const PgStatement* settle)
+    : database_(std::move(database)), most_(most), settle_(settle) {}
+
+Result<std::unique_ptr<PgConnection>> PgPool::Connect() const {
+  auto opened = database_->Connect();
+  if (!opened || !settle_) return opened;
+  const PgCall settle{*settle_};
+  const PgAnswer settled = (*opened)->Run({&settle, 1}, kSettles);
+  if (!settled.failure || !(*opened)->lost()) return opened;  // others than PostgreSQL may refuse
+  return Error{Code::kUnavailable, Reason::kNone, settled.failure->message};
+}
 
 Result<PgPool::Lease> PgPool::Take(size_t beyond) {
   {
@@ -30,7 +40,7 @@ Result<PgPool::Lease> PgPool::Take(size_t beyond) {
       return lease;
     }
   }
-  auto opened = database_->Connect();
+  auto opened = Connect();
   if (opened) return Lease(this, *std::move(opened));
   const Lock lock(mutex_);
   --busy_;

@@ -31,7 +31,9 @@ class PgPool {
     std::unique_ptr<PgConnection> connection_;
   };
 
-  PgPool(std::shared_ptr<const PgDatabase> database, size_t most);
+  // `settle`: is run on each new connection; null: nothing is. It outlives the pool.
+  PgPool(std::shared_ptr<const PgDatabase> database, size_t most,
+         const PgStatement* settle = nullptr);
 
   // Waits a moment while all are taken; then it opens one of `beyond` that there may be besides,
   // since who holds one may need another to come to an end. kResourceExhausted: these are taken,
@@ -45,10 +47,12 @@ class PgPool {
   Counts counts() const;
 
  private:
+  Result<std::unique_ptr<PgConnection>> Connect() const;
   void Back(std::unique_ptr<PgConnection> connection);
 
   const std::shared_ptr<const PgDatabase> database_;
   const size_t most_;
+  const PgStatement* const settle_;
   mutable Mutex mutex_;
   ConditionVariable changed_;
   std::vector<std::unique_ptr<PgConnection>> idle_ GUARDED(mutex_);

@@ -26,8 +26,8 @@ class RecentLooks {
   void Keep(const std::string& what, TopLevel top, Time now);
   void Leave(const std::string& what);
   // The partitions of so many tasks. nullopt: all are to be asked, since nobody has for 20 ms, or
-  // others have got what was found; or it is only due: what a look leaves out (tasks for one worker)
-  // is not left out for ever.
+  // others have got what was found; or it is only due: what a look leaves out (tasks for one
+  // worker) is not left out for ever.
   std::optional<std::vector<PartitionId>> Take(const std::string& what, size_t tasks, Time now);
   uint64_t NextTurn();
 

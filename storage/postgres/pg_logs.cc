@@ -292,7 +292,8 @@ Result<Ok> PgLogTable::Scan(std::string_view begin, std::string_view end, const 
     if (!results) return results.error();
     return std::move(results->front());
   };
-  return ScanBy(run, connections_->database->statements().logs, prefix_, begin, end, visit, reverse);
+  return ScanBy(run, connections_->database->statements().logs, prefix_, begin, end, visit,
+                reverse);
 }
 
 Result<Ok> PgLogTable::ScanAll(std::span<const std::string> prefixes, const Visit& visit) const {

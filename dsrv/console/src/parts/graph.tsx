@@ -118,38 +118,6 @@ function Drawing({ places, width, looks, ...props }: DrawingProps) {
   const paths = useMemo(() => places.edges.map(curve), [places]);
   const all = graph.boxes.length + graph.edges.length;
   const drawn = usePortions(all, PORTION, places); // the boxes first
-  // Kept from portion to portion: what is drawn already is not looked at again.
-  const boxes = useMemo(
-    () =>
-      graph.boxes.map(
-        (box) =>
-          places.boxes[box.id] && (
-            <BoxShape
-              key={box.id}
-              box={box}
-              place={places.boxes[box.id]!}
-              seen={looks.get(box.id) ?? {}}
-              chosen={props.chosen === box.id}
-              choose={props.choose}
-            />
-          ),
-      ),
-    [graph, places, looks, props.chosen, props.choose],
-  );
-  const lines = useMemo(
-    () =>
-      graph.edges.map((edge, i) => (
-        <EdgeLine
-          key={`${edge.from} ${edge.to}`}
-          edge={edge}
-          path={paths[i]!}
-          label={places.edges[i]?.label}
-          passed={props.passed?.(edge)}
-          tone={props.edgeTone?.(edge)}
-        />
-      )),
-    [graph, places, paths, props.passed, props.edgeTone],
-  );
   return (
     <>
       <svg
@@ -175,8 +143,33 @@ function Drawing({ places, width, looks, ...props }: DrawingProps) {
           </marker>
         </defs>
         <g ref={moved} transform={transform}>
-          <g>{lines.slice(0, Math.max(0, drawn - boxes.length))}</g>
-          <g>{boxes.slice(0, drawn)}</g>
+          <g>
+            {graph.edges.slice(0, Math.max(0, drawn - graph.boxes.length)).map((edge, i) => (
+              <EdgeLine
+                key={`${edge.from} ${edge.to}`}
+                edge={edge}
+                path={paths[i]!}
+                label={places.edges[i]?.label}
+                passed={props.passed?.(edge)}
+                tone={props.edgeTone?.(edge)}
+              />
+            ))}
+          </g>
+          <g>
+            {graph.boxes.slice(0, drawn).map(
+              (box) =>
+                places.boxes[box.id] && (
+                  <BoxShape
+                    key={box.id}
+                    box={box}
+                    place={places.boxes[box.id]!}
+                    seen={looks.get(box.id) ?? {}}
+                    chosen={props.chosen === box.id}
+                    choose={props.choose}
+                  />
+                ),
+            )}
+          </g>
           <Dots moves={props.moves ?? []} edges={graph.edges} paths={paths} />
         </g>
       </svg>

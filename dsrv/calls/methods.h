@@ -345,7 +345,9 @@ inline constexpr StreamRow kWatch{
 }  // namespace views
 
 namespace clusters {
-inline constexpr OwnRow kGetCluster(kGetClusterMethod, Anywhere(), ServeGetCluster);
+inline constexpr OwnRow kGetCluster(  // "dfsmr.v1.ClusterService/GetCluster"
+    kGetClusterMethod,
+    Anywhere(), ServeGetCluster);
 }  // namespace clusters
 
 // For fronts alone, in the name of a worker.

@@ -54,26 +54,25 @@ void Taking::OnReadDone(bool ok) {
   }
   const int64_t wait = TimeUtil::DurationToMilliseconds(asked_.wait());
   until_ = Clock::now() + milliseconds(std::clamp<int64_t>(wait, 0, 300'000));
+  look_ = NameOfLook();
   Share();
 }
 
 void Taking::Share() {
   if (cancelled_) return End(grpc::Status::CANCELLED);
-  const std::string name = NameOfLook();
-  if (const auto seen = front_.looks().Take(name, Most(), Clock::now())) return Take(*seen);
+  if (const auto seen = front_.looks().Take(look_, Most(), Clock::now())) return Take(*seen);
   if (waited_++ < kWaits) {
-    const bool looks = front_.looks().Begin(name, [self = self_] {
+    shares_ = front_.looks().Begin(look_, [self = self_] {
       const Lock later(self->mutex_);
       if (!self->ended_) self->Share();
     });
-    if (!looks) return;
-    shares_ = name;
+    if (!shares_) return;
   }
   Look(milliseconds(0));
 }
 
 void Taking::EndShare() {
-  if (!shares_.empty()) front_.looks().Leave(std::exchange(shares_, {}));
+  if (std::exchange(shares_, false)) front_.looks().Leave(look_);
 }
 
 std::string Taking::NameOfLook() const {
@@ -163,8 +162,8 @@ void Taking::Judge() {
   const uint64_t turn = front_.looks().NextTurn();
   TopLevel top(found_);
   if (const auto dealt = top.Take(Most(), turn)) {
-    shares_.clear();
-    front_.looks().Keep(NameOfLook(), std::move(top), Clock::now());
+    shares_ = false;
+    front_.looks().Keep(look_, std::move(top), Clock::now());
     return Take(*dealt);
   }
   EndShare();

@@ -91,8 +91,9 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   Mutex mutex_;
   std::shared_ptr<Taking> self_ GUARDED(mutex_);
   RoundPtr round_ GUARDED(mutex_);
-  std::string shares_ GUARDED(mutex_);  // the name of a look that others wait for; empty: none
-  int waited_ GUARDED(mutex_) = 0;      // for others' looks
+  std::string look_ GUARDED(mutex_);     // as NameOfLook
+  bool shares_ GUARDED(mutex_) = false;  // others wait for this one's look
+  int waited_ GUARDED(mutex_) = 0;       // for others' looks
   std::vector<peer::PeekResponse> found_ GUARDED(mutex_);  // by partition
   milliseconds patience_ GUARDED(mutex_);                  // of this look, beyond its wait
   size_t unanswered_ GUARDED(mutex_) = 0;                  // partitions within it, in this round

@@ -275,8 +275,9 @@ void Web::Scrape(std::vector<BoundPtr> all, const http::Exchange& exchange,
     scraped->left = all.size();
   }
   const auto sees = [who = *caller](const std::string& ns) { return who.Sees(ns); };
-  RunAfter(kScrapePatience, [scraped, process = ProcessText(sees, scraped->form)] {
-    scraped->GiveUp(process);
+  RunAfter(kScrapePatience, [waits = std::weak_ptr(scraped),
+                             process = ProcessText(sees, scraped->form)] {
+    if (const auto late = waits.lock()) late->GiveUp(process);
   });
   for (size_t part = 0; part < all.size(); ++part) {
     all[part]->collector->Scrape(

@@ -24,6 +24,7 @@ Result<std::unique_ptr<PgConnection>> PgPool::Connect() const {
 }
 
 Result<PgPool::Lease> PgPool::Take(size_t beyond) {
+  std::vector<std::unique_ptr<PgConnection>> gone;  // closed without the lock
   {
     Lock lock(mutex_);
     changed_.WaitFor(lock, kWait,
@@ -33,7 +34,10 @@ Result<PgPool::Lease> PgPool::Take(size_t beyond) {
                    "all " + std::to_string(busy_) + " connections to the database are in use"};
     }
     ++busy_;
-    while (!idle_.empty() && idle_.back()->lost()) idle_.pop_back();  // another host is chosen
+    while (!idle_.empty() && idle_.back()->lost()) {  // another host is chosen
+      gone.push_back(std::move(idle_.back()));
+      idle_.pop_back();
+    }
     if (!idle_.empty()) {
       Lease lease(this, std::move(idle_.back()));
       idle_.pop_back();

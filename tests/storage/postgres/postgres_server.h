@@ -35,7 +35,7 @@ class PostgresServer {
   // As a standby that is promoted when `primary`, which is stopped, is gone: the same system, on a
   // timeline of its own.
   static std::unique_ptr<PostgresServer> Promoted(const PostgresServer& primary) {
-    std::unique_ptr<PostgresServer> promoted(new PostgresServer(primary));
+    std::unique_ptr<PostgresServer> promoted(new PostgresServer(RowsOf{primary}));
     promoted->Start();
     return promoted;
   }
@@ -44,6 +44,7 @@ class PostgresServer {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
+  PostgresServer(const PostgresServer&) = delete;
   PostgresServer& operator=(const PostgresServer&) = delete;
 
   // Of this one and `second`.
@@ -112,9 +113,12 @@ class PostgresServer {
   }
 
  private:
-  PostgresServer(const PostgresServer& primary) {
+  struct RowsOf {
+    const PostgresServer& primary;
+  };
+  explicit PostgresServer(RowsOf from) {
     MakeFolder();
-    Shell(As() + "cp -r " + primary.Data() + " " + Data());
+    Shell(As() + "cp -r " + from.primary.Data() + " " + Data());
     Configure("restore_command = '/bin/false'");
     Shell(As() + "touch " + Data() + "/recovery.signal");
   }

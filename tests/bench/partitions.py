@@ -7,7 +7,6 @@ Of each number: how long the first start takes until all are served, and the nex
 has of memory and threads, and takes of a core when nothing happens; the connections that the
 database has; and what report16x10 does then (as in cluster.py, whose clients are in Python)."""
 import argparse
-import os
 import pathlib
 import sys
 import time
@@ -17,6 +16,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import grpc  # noqa: E402
 
 import postgres  # noqa: E402
+import usage  # noqa: E402
 from cluster import LOOP, psql, together, work  # noqa: E402
 from stubs import cluster, v1  # noqa: E402
 from support import CALL, Server, eventually  # noqa: E402
@@ -31,16 +31,6 @@ def all_served(server, count):
         return False
     states = [one.state for one in seen.partitions]
     return states.count(cluster.Partition.SERVING) == count
-
-
-def status(server, name):
-    with open(f"/proc/{server.process.pid}/status") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith(name + ":"))
-
-
-def cpu(server):
-    fields = pathlib.Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def start(server, count):
@@ -63,12 +53,13 @@ def measure(database, count, seconds):
     done = together(work, [(server.address, seconds, 10) for _ in range(16)])
     server.stop()
     again = start(server, count)
-    begin = cpu(server)
+    pid = server.process.pid
+    begin = usage.cpu(pid)
     time.sleep(seconds)
-    idle = (cpu(server) - begin) / seconds
+    idle = (usage.cpu(pid) - begin) / seconds
     connections = psql(database, "select count(*) from pg_stat_activity where usename = 'tester'")
-    print(f"| {count} | {first:.1f} s | {again:.1f} s | {status(server, 'VmRSS') / 1024:.0f} MiB | "
-          f"{status(server, 'Threads')} | {100 * idle:.1f} % | {int(connections) - 1} | "
+    print(f"| {count} | {first:.1f} s | {again:.1f} s | {usage.resident(pid) / 2**20:.0f} MiB | "
+          f"{usage.threads(pid)} | {100 * idle:.1f} % | {int(connections) - 1} | "
           f"{done / seconds:.0f}/s |", flush=True)
     server.stop()
 

@@ -29,6 +29,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve()
 sys.path[:0] = [str(HERE.parents[1] / "e2e"), str(HERE.parent)]
+import usage  # noqa: E402
 from agent import free_port  # noqa: E402
 import grpc  # noqa: E402
 from google.protobuf import duration_pb2  # noqa: E402
@@ -38,7 +39,6 @@ JOB = """\
 id: {name}
 nodes: {{work: {{start: true, transitions: {{ok: done}}{more}}}, done: {{final: true}}}}
 """
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Server:
@@ -76,14 +76,11 @@ class Server:
         self.run()
 
     def resident(self):
-        for line in open(f"/proc/{self.process.pid}/status"):
-            if line.startswith("VmRSS"):
-                return int(line.split()[1]) * 1024
+        return usage.resident(self.process.pid)
 
     def cpu(self):
         """Seconds."""
-        fields = open(f"/proc/{self.process.pid}/stat").read().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / TICKS
+        return usage.cpu(self.process.pid)
 
     def define(self, documents):
         for first in range(0, len(documents), 1000):

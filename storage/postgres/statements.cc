@@ -110,6 +110,15 @@ void PgStatements::AddTables(const std::string& name, uint16_t partitions) {
   for (uint16_t id = 0; id < partitions; ++id) tables.push_back(TableOf(schema, id));
 }
 
+// The next epoch of a partition after another one: of n partitions each takes every nth number, so
+// none ever has the epoch of another, and claims that name epochs stay apart when partitions become
+// one.
+static std::string EpochAfter(const std::string& cluster, const std::string& epoch,
+                              const std::string& id) {
+  const std::string n = "(select partitions::bigint from " + cluster + " where one = 1)";
+  return epoch + " - mod(" + epoch + ", " + n + ") + " + n + " + " + id;
+}
+
 PgStatements::PgStatements(const std::string& name) {
   const std::string schema = InQuotes(name);
   const std::string part = schema + ".part";
@@ -124,8 +133,9 @@ PgStatements::PgStatements(const std::string& name) {
                         "$3::bigint returning 1) select 1 / count(*)::int from f"};
   touch = {"touch", "update " + part + " set seq = seq where id = $1::int returning epoch, seq"};
   acquire = {"acquire", "update " + part +
-                            " set epoch = greatest(epoch, $3::bigint) + 1, owner = $2::text, since "
-                            "= clock_timestamp() "
+                            " set epoch = " +
+                            EpochAfter(cluster_table, "greatest(epoch, $3::bigint)", "id") +
+                            ", owner = $2::text, since = clock_timestamp() "
                             "where id = $1::int returning epoch, seq, feed"};
   heads = {"heads", "select id, epoch, seq from " + part};
   logs = LogStatementsOf(schema);
@@ -158,7 +168,8 @@ PgStatements::PgStatements(const std::string& name) {
                       "clock_timestamp() - $2::int * interval '1 second'"};
   dead = {"dead", "select 1 from " + server + " where id = $1::text and not dead"};
   take = {"take", "update " + part +
-                      " p set epoch = p.epoch + 1, owner = $4::text, since = clock_timestamp() "
+                      " p set epoch = " + EpochAfter(cluster_table, "p.epoch", "p.id") +
+                      ", owner = $4::text, since = clock_timestamp() "
                       "where p.id = $1::int and p.epoch = $2::bigint and p.owner = $3::text and "
                       "exists (select 1 from " +
                       server +
@@ -167,7 +178,8 @@ PgStatements::PgStatements(const std::string& name) {
                       server +
                       " s where s.id = p.owner and not s.dead)) returning epoch, seq, feed"};
   give = {"give", "update " + part +
-                      " set epoch = epoch + 1, owner = $4::text, since = clock_timestamp() where "
+                      " set epoch = " + EpochAfter(cluster_table, "epoch", "id") +
+                      ", owner = $4::text, since = clock_timestamp() where "
                       "id = $1::int and epoch = $2::bigint and owner = $3::text returning epoch"};
   leave = {"leave", "update " + server + " set dead = true where id = $1::text"};
   raise = {"raise", "update " + cluster_table + " set level = greatest(level, $1::int)"};

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "storage/postgres/pg_store.h"
 #include "tests/storage/postgres/postgres_server.h"
 #include "tests/storage/postgres/proxy.h"
@@ -12,7 +14,10 @@ namespace {
 
 class Cluster {
  public:
-  Cluster() : database_(MustOpen({.uri = SharedPostgres().Uri(), .schema = schema_})) {}
+  explicit Cluster(uint16_t partitions = kAsMade)
+      : database_(MustOpen({.uri = SharedPostgres().Uri(),
+                            .schema = schema_,
+                            .partitions = partitions})) {}
 
   std::unique_ptr<PgRoster> Roster() const { return std::make_unique<PgRoster>(database_); }
   std::shared_ptr<PgDatabase> database() const { return database_; }
@@ -137,6 +142,34 @@ TEST_CASE("a partition is taken from nobody and from the dead, and given by its 
   CHECK_FALSE(roster->Take(own, "b")->has_value());  // it has another epoch by now
   CHECK_FALSE(*roster->Give(0, own.held.epoch, "b", "a"));
   CHECK(Look(*roster, "b").parts.at(0).owner == "b");
+}
+
+TEST_CASE("no partition ever has the epoch of another one") {
+  Cluster cluster(3);
+  const auto roster = cluster.Roster();
+  REQUIRE(JoinOf(*roster, Row("a", "host1:1")));
+  REQUIRE(JoinOf(*roster, Row("b", "host2:1")));
+  constexpr PartitionId kCount = 3;
+  PgStore store(cluster.database(), {.fresh = true});
+  std::set<Epoch> epochs;
+  size_t taken = 0;
+  for (int round = 0; round < 3; ++round) {
+    for (PartitionId id = 0; id < kCount; ++id) {
+      const auto held = roster->Take(Look(*roster, "a").parts.at(id), "a");
+      REQUIRE(held->has_value());
+      epochs.insert((*held)->epoch);
+      REQUIRE(*roster->Give(id, (*held)->epoch, "a", "b"));
+      const Epoch given = Look(*roster, "b").parts.at(id).held.epoch;
+      CHECK(given > (*held)->epoch);
+      epochs.insert(given);
+      const auto above = store.AcquireAbove(id, given + 1 + id);
+      REQUIRE(above);
+      CHECK(*above > given + 1 + id);
+      epochs.insert(*above);
+      taken += 3;
+    }
+  }
+  CHECK(epochs.size() == taken);
 }
 
 TEST_CASE("who was buried writes no more, and its heir has all that it wrote") {

@@ -38,13 +38,14 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr auto kStuck = seconds(10);           // a deciding thread for so long
+constexpr auto kForMessages = seconds(2);   // between partitions, of the grace period at most
 constexpr auto kHandOver = milliseconds(500);  // for what is under way, before it is cut off
 constexpr auto kSlowCommit = seconds(1);
 constexpr auto kForOthers = seconds(3);   // to be there for what a server leaves behind
 constexpr auto kLastCommit = seconds(5);  // for what is still being committed then
 constexpr auto kLetIn = milliseconds(50);
 constexpr auto kTold = milliseconds(100);  // until answers are on their way
-constexpr auto kCutOff = seconds(2);       // before the end of the grace period at most
+constexpr auto kToEnd = seconds(2);        // of the grace period at most, for all but the calls
 constexpr auto kRetry = seconds(1);        // of a start, while the database is away
 // Says that the process has executed itself: how many of its commits were fenced, a space, and what
 // it knew of the database. What would be refused at a first start is waited for then.
@@ -109,11 +110,12 @@ class SharedServer {
   void Give(const Keeper::Gift& gift);
   void Stop(const std::vector<Partitions::Part>& parts,
             std::chrono::steady_clock::time_point until, bool moves);
+  void AwaitMessages();
   std::vector<PartitionId> GiveAll(std::chrono::steady_clock::time_point until);
   void AwaitSuccessors(const std::vector<PartitionId>& given,
                        std::chrono::steady_clock::time_point until);
   void EndCalls(bool given, std::chrono::steady_clock::time_point until);
-  void CutOffAt(std::chrono::steady_clock::time_point until);
+  void CutOffAt(std::chrono::steady_clock::time_point until, Duration to_end);
   void Leave(int signal);
   void Probe(std::function<void()> well);
   void WatchDecider();
@@ -360,11 +362,24 @@ void SharedServer::Stop(const std::vector<Partitions::Part>& parts,
     const bool all = front_->AwaitInside(until, {.of = part.id}) ||
                      front_->AwaitInside(last, {.of = part.id, .single = true});
     if (!all) spdlog::warn("some calls did not end in time; they are cut off");
+  }
+  if (!moves) AwaitMessages();
+  for (const auto& part : parts) {
     front_->SetRoute(part.id, {});
     front_->LoseInside(part.id);
     web_->Unbind(part.id);
     part.served->backend().gate.WaitEmpty(std::chrono::steady_clock::now() + kHandOver);
     part.served->Stop();
+  }
+}
+
+// What partitions have told each other is applied: so a store that nobody serves any more has
+// nothing under way, and may move into another number of partitions.
+void SharedServer::AwaitMessages() {
+  const auto moment =
+      std::chrono::steady_clock::now() + std::min<Duration>(kForMessages, flags_.grace / 8);
+  while (carrier_ && carrier_->waiting() > 0 && std::chrono::steady_clock::now() < moment) {
+    std::this_thread::sleep_for(milliseconds(5));
   }
 }
 
@@ -403,10 +418,10 @@ void SharedServer::EndCalls(bool given, std::chrono::steady_clock::time_point un
 }
 
 // A commit that the database does not answer, or anything else, holds up a stop until then, and no
-// longer: who waits for the store is answered a moment before.
-void SharedServer::CutOffAt(std::chrono::steady_clock::time_point until) {
-  std::thread([this, until] {
-    std::this_thread::sleep_until(until - std::min<Duration>(kCutOff, flags_.grace / 4));
+// longer: who waits for the store is answered in half of the time that there is to end.
+void SharedServer::CutOffAt(std::chrono::steady_clock::time_point until, Duration to_end) {
+  std::thread([this, until, to_end] {
+    std::this_thread::sleep_until(until - to_end / 2);
     store_.give_up();
     std::this_thread::sleep_until(until);
     spdlog::warn("dsrv did not come to an end within the grace period; it is cut off");
@@ -415,10 +430,12 @@ void SharedServer::CutOffAt(std::chrono::steady_clock::time_point until) {
 }
 
 void SharedServer::Leave(int signal) {
-  const auto until = std::chrono::steady_clock::now() + flags_.grace;
+  const auto to_end = std::min<Duration>(kToEnd, flags_.grace / 4);
+  const auto end = std::chrono::steady_clock::now() + flags_.grace;
+  const auto until = end - to_end;
   leaving_ = true;
   partitions_.Close();
-  CutOffAt(until);
+  CutOffAt(end, to_end);
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags_.grace));
   web_->Drain();
   SetServing(*server_, false);

@@ -68,7 +68,7 @@ int RunMigrate(int argc, char** argv) {
   app.add_option("--to-schema", migration.to.schema, "the schema of its tables")
       ->capture_default_str();
   app.add_option("--partitions", migration.partitions,
-                 "into how many parts: as many as there are, or of one part any number")
+                 "into how many parts; by default as many as there are, in a directory one")
       ->check(CLI::Range(1, 1'024));
   if (const auto over = Parse(app, argc - 1, argv + 1)) return *over;
   const auto interrupt = [](int) { interrupted = true; };

@@ -57,7 +57,7 @@ Result<Ok> Copying::Copy() {
   return read ? settled : read;
 }
 
-Result<Copying::Read> Copying::ReadAll(const Store& store, const char* doing) {
+Result<Copying::Read> Copying::ReadAll(const View& store, const char* doing) {
   Read all;
   const auto read =
       pair_.ReadAll(store, doing, [&all](std::string_view key, std::string_view value) {

@@ -24,7 +24,7 @@ class Copying {
   };
   Result<Ok> Send();
   Result<Ok> Settle();
-  Result<Read> ReadAll(const Store& store, const char* doing);
+  Result<Read> ReadAll(const View& store, const char* doing);
 
   Pair& pair_;
   PartitionId partition_ = 0;  // of the batch

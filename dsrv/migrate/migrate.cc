@@ -7,6 +7,10 @@
 #include "dsrv/migrate/copying.h"
 #include "dsrv/migrate/pair.h"
 #include "dsrv/migrate/spreading.h"
+#include "storage/place.h"
+#include "storage/postgres/address.h"
+#include "storage/rows/joined.h"
+#include "storage/rows/spread.h"
 
 namespace dfsmr {
 namespace {
@@ -29,7 +33,8 @@ class Release {
   std::jthread thread_;
 };
 
-Result<Tally> CopyAsItIs(Pair& pair) {
+// As the rows are, or as those of a source that is read as one of a single partition.
+Result<Tally> Copy(Pair& pair) {
   if (auto begun = pair.Begin(); !begun) return begun.error();
   Copying copying(pair);
   if (auto copied = copying.Copy(); !copied) return copied.error();
@@ -50,25 +55,34 @@ Result<Tally> SpreadOut(Pair& pair, uint16_t partitions) {
   return ended ? tally : ended.error();
 }
 
+Result<Tally> Change(Pair& pair, uint16_t has, uint16_t wanted) {
+  if (has == 1) return SpreadOut(pair, wanted);
+  rows::Joined joined(pair.source(), has);
+  pair.migration().tell("reading the feeds of " + Count(has, "partitions"));
+  if (auto begun = joined.Begin(); !begun) return begun.error();
+  pair.ReadAs(joined);
+  if (wanted > 1) return SpreadOut(pair, wanted);
+  auto may = rows::Spread::MayMove({pair.source(), kHome}, wanted);
+  return may ? Copy(pair) : may.error();
+}
+
 }  // namespace
 
 Result<std::string> Migrate(const Migration& migration) {
   auto from = OpenUnserved(migration.from, false);
   if (!from) return from.error();
   const uint16_t has = (*from)->Partitions();
-  const uint16_t wanted = migration.partitions == kAsMade ? has : migration.partitions;
-  if (wanted != has && has != 1) {
-    return Refused((*from)->Name() + " has " + Count(has, "partitions") + ", not " +
-                   std::to_string(wanted) +
-                   ": a store moves into as many as it has, or from one into several");
-  }
+  const bool into_folder = !IsPgAddress(migration.to.where);
+  const uint16_t as_made = into_folder ? uint16_t{1} : has;
+  const uint16_t wanted = migration.partitions == kAsMade ? as_made : migration.partitions;
   auto to = OpenUnserved(migration.to, true, wanted);
   if (!to) return to.error();
   Pair pair(migration, **from, **to);
   const Release release(migration.interrupted, **from, **to);
-  const auto tally = wanted == has ? CopyAsItIs(pair) : SpreadOut(pair, wanted);
+  const auto tally = wanted == has ? Copy(pair) : Change(pair, has, wanted);
   if (!tally) return pair.Interrupted() ? Pair::Interruption() : tally.error();
-  const std::string parts = wanted == has ? "" : " in " + Count(wanted, "partitions");
+  const std::string parts =
+      wanted == has ? "" : " in " + Count(wanted, wanted == 1 ? "partition" : "partitions");
   return (*from)->Name() + " has moved to " + (*to)->Name() + parts + ": " +
          Count(tally->rows, "rows, ") + Count(tally->live, "live and ") +
          Count(tally->stopped, "stopped instances, compared");

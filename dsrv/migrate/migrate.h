@@ -1,7 +1,8 @@
 // Copies a store that nobody serves into an empty one, from a folder or PostgreSQL to either.
 //
-// Into one of as many partitions rows are copied as they are (copying.h); one of a single partition
-// may become one of several (spreading.h). As long as it is not whole the target has a mark
+// Into one of as many partitions rows are copied as they are (copying.h). One of several is read as
+// one of a single partition (storage/rows/joined.h), which may become one of several (spreading.h).
+// As long as it is not whole the target has a mark
 // (storage/moved.h), so that nobody serves it; the source has one from the beginning on, since what
 // it would accept meanwhile would be lost. An interrupted copy goes on where it was. At the end
 // both are read and compared. The target's epochs go on above the source's, and it has a life of
@@ -21,7 +22,7 @@ namespace dfsmr {
 struct Migration {
   StorePlace from;
   StorePlace to;
-  uint16_t partitions = kAsMade;  // of `to`; kAsMade: as many as `from` has
+  uint16_t partitions = kAsMade;  // of `to`; kAsMade: as many as `from` has, one in a folder
   // So far; about once a second.
   std::function<void(const std::string& line)> tell;
   // Set by a signal: it ends soon, with kCancelled.
@@ -32,7 +33,8 @@ struct Migration {
 };
 
 // A line about what was copied. kFailedPrecondition: one of the two is served, the target is not
-// empty, the source has moved elsewhere, or it cannot become one of that many partitions.
+// empty, the source has moved elsewhere, or something is under way in it that cannot be moved into
+// another number of partitions.
 // kDataLoss: they differ at the end.
 Result<std::string> Migrate(const Migration& migration);
 

@@ -100,7 +100,7 @@ Result<Ok> Pair::Write(PartitionId partition, const Batch& batch) {
   return to_.store().Write(partition, epochs_[partition], batch);
 }
 
-Result<Ok> Pair::ReadAll(const Store& store, const char* doing, const Visit& visit) {
+Result<Ok> Pair::ReadAll(const View& store, const char* doing, const Visit& visit) {
   const auto begin = std::chrono::steady_clock::now();
   Tally tally;
   bool interrupted = false;

@@ -50,7 +50,9 @@ class Pair {
   // Nobody has served the source meanwhile. The target may be served.
   Result<Ok> End();
 
-  Store& source() { return from_.store(); }
+  // The source is read through this one from now on, which outlives the pair.
+  void ReadAs(const View& view) { source_ = &view; }
+  const View& source() const { return source_ ? *source_ : from_.store(); }
   Store& target() { return to_.store(); }
   // To the target.
   Result<Ok> Write(PartitionId partition, const Batch& batch);
@@ -58,7 +60,7 @@ class Pair {
   Result<std::string> LastKey();
   using Visit = std::function<void(std::string_view key, std::string_view value)>;
   // All rows of one of the two; tells how far it is, and ends when it is interrupted.
-  Result<Ok> ReadAll(const Store& store, const char* doing, const Visit& visit);
+  Result<Ok> ReadAll(const View& store, const char* doing, const Visit& visit);
   // About once a second.
   void Tell(const char* doing, const Tally& tally, std::chrono::steady_clock::time_point begin);
   Error Differs(const Tally& source, const Tally& target) const;
@@ -72,6 +74,7 @@ class Pair {
   const Migration& migration_;
   UnservedStore& from_;
   UnservedStore& to_;
+  const View* source_ = nullptr;
   std::vector<Epoch> source_epochs_;  // by partition
   std::vector<Epoch> epochs_;         // of the target
   std::chrono::steady_clock::time_point told_ = std::chrono::steady_clock::now();

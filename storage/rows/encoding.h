@@ -53,6 +53,9 @@ std::optional<Resting> RestingIn(std::string_view value);
 Result<Ok> VisitEncoded(const FeedPage& page,
                         const std::function<bool(uint64_t seq, std::string_view record)>& visit);
 
+Result<StatsRow> DecodeStats(std::string_view key, std::string_view value);
+
+void Add(const StoppedCounts& more, StoppedCounts* to);
 // What a row says of stopped instances that were dropped.
 Result<DroppedCounts> DroppedIn(std::string_view key, std::string_view value);
 

@@ -14,10 +14,14 @@ Result<Ok> ScanAll(const Reader& reader, std::string_view begin, std::string_vie
   return scanned ? outcome : scanned;
 }
 
-void PutNumber(const Writer& writer, std::string key, uint64_t number) {
+std::string NumberValue(uint64_t number) {
   std::string bytes(8, '\0');
   for (size_t i = 8; i-- > 0; number >>= 8) bytes[i] = static_cast<char>(number);
-  writer.batch.Put(std::move(key), std::move(bytes));
+  return bytes;
+}
+
+void PutNumber(const Writer& writer, std::string key, uint64_t number) {
+  writer.batch.Put(std::move(key), NumberValue(number));
 }
 
 Result<uint64_t> GetNumber(const Reader& reader, const std::string& key, uint64_t otherwise) {

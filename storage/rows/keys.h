@@ -264,6 +264,7 @@ Result<Ok> ScanAll(const Reader& reader, std::string_view begin, std::string_vie
                    const std::function<Result<bool>(std::string_view, std::string_view)>& visit);
 
 // A number as a row's whole value.
+std::string NumberValue(uint64_t number);
 void PutNumber(const Writer& writer, std::string key, uint64_t number);
 Result<uint64_t> GetNumber(const Reader& reader, const std::string& key, uint64_t otherwise);
 Result<uint64_t> NumberIn(std::string_view key, std::string_view value);

@@ -7,31 +7,19 @@
 #include "storage/rows/encoding.h"
 #include "storage/rows/feed.h"
 #include "storage/rows/keys.h"
+#include "storage/rows/kinds.h"
 #include "storage/rows/machine.h"
 #include "storage/rows/message.h"
 #include "storage/rows/past.h"
+#include "storage/rows/records.h"
 #include "storage/rows/space.h"
+#include "storage/rows/under_way.h"
 
 namespace dfsmr::rows {
 namespace {
 
 // Namespaces and ids have no zero bytes.
 uint64_t HashOf(InstanceName name) { return PlaceHash(name.ns, std::string(name.id) + "\x01"); }
-
-Error UnderWay(const std::string& what, const std::string& remedy) {
-  return {Code::kFailedPrecondition, Reason::kNone,
-          what + ": serve the store once more, " + remedy +
-              ", and let it move into another number of partitions then"};
-}
-
-template <typename Message>
-Result<Message> Parse(std::string_view key, std::string_view value, const char* what) {
-  Message message;
-  if (!message.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
-    return Corrupt(what, key);
-  }
-  return message;
-}
 
 // Modulo 2^64.
 void Add(const GroupCounts& more, uint64_t by, GroupCounts* to) {
@@ -40,13 +28,6 @@ void Add(const GroupCounts& more, uint64_t by, GroupCounts* to) {
   to->progress_live += static_cast<int64_t>(by) * more.progress_live;
   to->progress_stopped += static_cast<int64_t>(by) * more.progress_stopped;
 }
-
-void Add(const StoppedCounts& more, StoppedCounts* to) {
-  to->all += more.all;
-  for (size_t i = 0; i < to->results.size(); ++i) to->results[i] += more.results[i];
-}
-
-uint8_t KindOf(std::string_view key) { return static_cast<uint8_t>(key[sizeof(PartitionId)]); }
 
 }  // namespace
 
@@ -127,28 +108,14 @@ Result<Ok> Spread::MayMove(const Reader& source, uint16_t partitions) {
 }
 
 Result<Ok> Spread::Take(std::string_view key, std::string_view value) {
-  switch (KindOf(key)) {
+  const Kind kind = KindOf(key);
+  switch (kind) {
     case kLive:
       return TakeLive(key, value);
     case kStopped:
       return TakeStopped(key, value);
     case kSpec:
       return TakeSpec(key, value);
-    case kOutput:
-    case kHistory:
-    case kStep:
-    case kGraph:
-    case kStarts:
-    case kPlanned:
-    case kUnstarted:
-      return MoveWith(key, value, 0);
-    case kByMachine:
-    case kChildren:
-    case kMember:
-    case kByCause:
-      return MoveWith(key, value, 1);
-    case kLabel:
-      return MoveWith(key, value, 2);
     case kExpiry:
       return MoveExpiry(key, value), Ok{};
     case kFeed:
@@ -169,8 +136,11 @@ Result<Ok> Spread::Take(std::string_view key, std::string_view value) {
       return Ok{};
     case kClock:
       return MoveToAll(key, value), Ok{};
-    default:
-      return MoveTo(kHome, key, value), Ok{};
+    default: {
+      const auto before = TextsBeforeInstance(kind);
+      const PartitionId place = before ? PlaceOf(InstanceIn(key, *before)) : kHome;
+      return MoveTo(place, key, value), Ok{};
+    }
   }
 }
 
@@ -185,14 +155,6 @@ void Spread::MoveTo(PartitionId partition, std::string_view key, std::string_vie
 
 void Spread::MoveToAll(std::string_view key, std::string_view value) {
   for (PartitionId id = 0; id < partitions_; ++id) MoveTo(id, key, value);
-}
-
-Result<Ok> Spread::MoveWith(std::string_view key, std::string_view value, size_t at) {
-  KeyReader parts(key);
-  const std::string_view ns = parts.Text();
-  while (at-- > 0) parts.Text();
-  MoveTo(PlaceOf({ns, parts.Text()}), key, value);
-  return Ok{};
 }
 
 void Spread::MoveExpiry(std::string_view key, std::string_view value) {
@@ -262,7 +224,7 @@ void Spread::Note(const Instance& instance, PartitionId place) {
 }
 
 Result<Ok> Spread::TakeSpec(std::string_view key, std::string_view value) {
-  auto spec = Parse<record::Spec>(key, value, "spec");
+  auto spec = ParseRow<record::Spec>(key, value, "spec");
   if (!spec) return spec.error();
   KeyReader parts(key);
   const std::string_view ns = parts.Text();
@@ -319,7 +281,7 @@ Result<Ok> Spread::TakeKept(std::string_view key, std::string_view value) {
 // removed, and of another one that had its id before, none has.
 Result<PartitionId> Spread::PlaceOfRecord(uint64_t seq, std::string_view record,
                                           bool in_feed) const {
-  auto event = Parse<record::Event>(Key(kHome, kKept).Number(seq).bytes(), record,
+  auto event = ParseRow<record::Event>(Key(kHome, kKept).Number(seq).bytes(), record,
                                     "record of the feed");
   if (!event) return event.error();
   const InstanceName name(event->ns(), event->instance());
@@ -372,19 +334,19 @@ Result<Ok> Spread::TakeGroup(std::string_view key, std::string_view value) {
 
 // What an agent has done is added up over all partitions.
 Result<Ok> Spread::TakeAgent(std::string_view key, std::string_view value) {
-  auto agent = Parse<record::Agent>(key, value, "agent");
+  auto agent = ParseRow<record::Agent>(key, value, "agent");
   if (!agent) return agent.error();
   MoveTo(kHome, key, value);
   agent->clear_done();
   agent->clear_failed();
   agent->clear_abandoned();
-  const std::string elsewhere = agent->SerializeAsString();
+  const std::string elsewhere = Serialized(*agent);
   for (PartitionId id = 1; id < partitions_; ++id) MoveTo(id, key, elsewhere);
   return Ok{};
 }
 
 Result<Ok> Spread::TakeLeftover(std::string_view key, std::string_view value) {
-  auto leftover = Parse<record::Leftover>(key, value, "leftover");
+  auto leftover = ParseRow<record::Leftover>(key, value, "leftover");
   if (!leftover) return leftover.error();
   const std::string ns(KeyReader(key).Text());
   MoveTo(PlaceOf({ns, leftover->instance()}), key, value);

@@ -77,8 +77,6 @@ class Spread {
 
   void MoveTo(PartitionId partition, std::string_view key, std::string_view value);
   void MoveToAll(std::string_view key, std::string_view value);
-  // With the instance, which is the text `at` of the key, after the namespace.
-  Result<Ok> MoveWith(std::string_view key, std::string_view value, size_t at);
   void MoveExpiry(std::string_view key, std::string_view value);
   Result<Ok> TakeLive(std::string_view key, std::string_view value);
   Result<Ok> TakeStopped(std::string_view key, std::string_view value);

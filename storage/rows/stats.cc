@@ -54,6 +54,11 @@ StoppedCounts StoppedOf(const record::VersionStats& in) {
 
 }  // namespace
 
+void Add(const StoppedCounts& more, StoppedCounts* to) {
+  to->all += more.all;
+  for (size_t i = 0; i < to->results.size(); ++i) to->results[i] += more.results[i];
+}
+
 Result<DroppedCounts> DroppedIn(std::string_view key, std::string_view value) {
   record::Stats in;
   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
@@ -121,29 +126,33 @@ Result<uint64_t> GetStatsSeq(const Reader& reader) {
   return GetNumber(reader, Key(reader.partition, kStatsSeq), 0);
 }
 
+Result<StatsRow> DecodeStats(std::string_view key, std::string_view value) {
+  record::Stats in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
+    return Corrupt("machine's counters", key);
+  }
+  KeyReader parts(key);
+  StatsRow row;
+  row.ns = parts.Text();
+  row.machine = parts.Text();
+  for (const auto& version : in.versions()) {
+    VersionCounts& counts = row.versions[version.version()];
+    counts.stopped = StoppedOf(version);
+    for (const auto& node : version.nodes()) {
+      counts.nodes[node.node()] = {node.completed(), node.timed_out()};
+    }
+  }
+  for (const auto& node : in.latencies()) row.latencies[node.node()] = Decode(node);
+  return row;
+}
+
 Result<Ok> ScanStats(const Reader& reader, const std::function<void(StatsRow)>& visit) {
   const std::string begin = Key(reader.partition, kStats);
   return ScanAll(reader, begin, PrefixEnd(begin),
                  [&](std::string_view key, std::string_view value) -> Result<bool> {
-                   record::Stats in;
-                   if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
-                     return Corrupt("machine's counters", key);
-                   }
-                   KeyReader parts(key);
-                   StatsRow row;
-                   row.ns = parts.Text();
-                   row.machine = parts.Text();
-                   for (const auto& version : in.versions()) {
-                     VersionCounts& counts = row.versions[version.version()];
-                     counts.stopped = StoppedOf(version);
-                     for (const auto& node : version.nodes()) {
-                       counts.nodes[node.node()] = {node.completed(), node.timed_out()};
-                     }
-                   }
-                   for (const auto& node : in.latencies()) {
-                     row.latencies[node.node()] = Decode(node);
-                   }
-                   visit(std::move(row));
+                   auto row = DecodeStats(key, value);
+                   if (!row) return row.error();
+                   visit(*std::move(row));
                    return true;
                  });
 }

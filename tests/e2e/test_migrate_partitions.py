@@ -94,7 +94,7 @@ start: {machine: door}
 
 
 class Moving:
-    """A store in a directory, and a space of it with something of all kinds."""
+    """A store, and a space of it with something of all kinds."""
 
     def __init__(self, server):
         self.server = server
@@ -117,12 +117,24 @@ class Moving:
         server.schedules.BackfillSchedule(backfill, timeout=CALL)
         eventually(lambda: Groups(space).get("b").running == 3)
 
+    def move(self, name, transition):
+        """Once it has begun: limits may be asked in another partition."""
+        eventually(lambda: state(self.space.get(name)) == "RUNNING")
+        self.space.transition(name, transition)
+
+    def take(self, count, **more):
+        """So many tasks: a poll of several partitions may give fewer at first."""
+        tasks = []
+        while len(tasks) < count:
+            tasks += self.space.ready(max_tasks=count - len(tasks), wait=MOST, **more)
+        return tasks
+
     def doors(self):
         space = self.space
         for number in range(24):
             space.start("door", f"door-{number}", params={"n": number},
                         labels={"even": "yes" if number % 2 == 0 else "no"}, priority=number % 3)
-            space.transition(f"door-{number}", "open")
+            self.move(f"door-{number}", "open")
         for number in range(20, 24):
             space.transition(f"door-{number}", "away")
         for number in range(12):
@@ -134,24 +146,22 @@ class Moving:
         self.limited = [space.start("limited", f"limited-{number}") for number in range(12)]
         self.few = [space.start("few", f"few-{number}") for number in range(10)]
         self.slow = [space.start("slow", f"slow-{number}") for number in range(12)]
-        self.in_queue = space.ready(queue="slow", max_tasks=12)
-        assert len(self.in_queue) == 4
+        self.in_queue = self.take(4, queue="slow")
+        assert not space.ready(queue="slow", max_tasks=8)
         self.jobs = space.start_many("job", 30)
-        self.claims = space.ready("job", "work", max_tasks=5)
-        for task in space.ready("job", "work", max_tasks=6):
+        self.claims = self.take(5, machine="job", node="work")
+        for task in self.take(6, machine="job", node="work"):
             space.report(task, "ok")
         for number in range(6):
             space.plan("holding", f"holding-{number}")
-        self.held = space.ready(action="weigh", wait=MOST, max_tasks=10)
-        assert len(self.held) == 2
+        self.held = self.take(2, action="weigh")
+        assert not space.ready(action="weigh", max_tasks=8)
 
     def families(self):
         space = self.space
         for number in range(4):
             space.plan("family", f"family-{number}", params={"l": [1, 2, 3]})
-        tasks = []
-        while len(tasks) < 12:
-            tasks += space.ready(action="c", wait=MOST, max_tasks=20)
+        tasks = self.take(12, action="c")
         self.children = tasks[6:]
         for task in tasks[:6]:
             space.report(task, output={"weight": 3})
@@ -162,7 +172,7 @@ class Moving:
         for number in range(16):
             space.start("door", f"member-{number}", group="g")
         for number in range(5):
-            space.transition(f"member-{number}", "break" if number == 0 else "open")
+            self.move(f"member-{number}", "break" if number == 0 else "open")
         space.transition("member-1", "away")
         groups.set(stop_on_fail=2)
         for number in range(8):

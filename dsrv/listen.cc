@@ -1,7 +1,13 @@
 #include "dsrv/listen.h"
 
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
+
 #include <fstream>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "dsrv/access/tls.h"
 #include "fsm/base/limits.h"
@@ -17,7 +23,21 @@ std::string ReadAll(const std::string& path) {
   return text.str();
 }
 
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    std::erase_if(*plugins,
+                  [](const auto& one) { return one->name() == "proto_server_reflection"; });
+  }
+};
+
 }  // namespace
+
+void SetReflection(grpc::ServerBuilder& builder, bool on) {
+  if (on) return grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  builder.SetOption(std::make_unique<WithoutReflection>());
+}
 
 std::unique_ptr<grpc::Server> Listen(const Flags& flags,
                                      const std::function<void(grpc::ServerBuilder&)>& add,

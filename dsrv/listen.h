@@ -20,6 +20,10 @@ std::unique_ptr<grpc::Server> Listen(const Flags& flags,
                                      const std::function<void(grpc::ServerBuilder&)>& add,
                                      Acceptor* acceptor);
 
+// Whether a server tells of its services by reflection. To be said of each that is built: the
+// library has all of them do so once it is loaded.
+void SetReflection(grpc::ServerBuilder& builder, bool on);
+
 // A connection to another server of the same store, which this server's flags say how to make.
 std::shared_ptr<grpc::Channel> DialPeer(const Flags& flags, const std::string& address);
 

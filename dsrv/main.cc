@@ -1,6 +1,5 @@
 // dsrv: flags → objects → run → drain on SIGTERM.
 #include <absl/synchronization/mutex.h>
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <spdlog/spdlog.h>
 
 #include <cstdio>
@@ -121,11 +120,11 @@ int Run(const Flags& flags, const ReadFlags& read) {
   if (!acceptor) return Fail(acceptor.error());
   auto web = Web::Listen(flags);
   if (!web) return Fail(web.error());
-  if (flags.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   served.Start();
   auto server = Listen(
       flags,
       [&served](grpc::ServerBuilder& builder) {
+        SetReflection(builder, served.reflection());
         for (const auto& service : served.services()) builder.RegisterService(service.get());
       },
       acceptor->get());

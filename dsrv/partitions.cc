@@ -15,6 +15,7 @@ namespace {
 
 std::unique_ptr<grpc::Server> ServeInside(const Served& served) {
   grpc::ServerBuilder builder;
+  SetReflection(builder, served.reflection());
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessage));
   for (const auto& service : served.services()) builder.RegisterService(service.get());
   return builder.BuildAndStart();

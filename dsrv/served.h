@@ -73,6 +73,8 @@ class Served {
 
   const Backend& backend() const { return *backend_; }
   const Services& services() const { return services_; }
+  // Whether the services tell of themselves.
+  bool reflection() const { return flags_.reflection; }
   const Engine& engine() const { return *engine_; }
   Room room() const { return room_; }
   // For the HTTP door. `owner`: this, or null where it outlives the door.

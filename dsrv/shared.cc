@@ -1,6 +1,5 @@
 #include "dsrv/shared.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -485,6 +484,7 @@ bool SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
   server_ = Listen(
       flags_,
       [this](grpc::ServerBuilder& builder) {
+        SetReflection(builder, false);  // it is passed on, to the services inside
         builder.RegisterCallbackGenericService(front_.get());
       },
       acceptor_.get());
@@ -493,8 +493,6 @@ bool SharedServer::Run(const sigset_t& signals, const ReadFlags& read) {
   unlimited.SetMaxReceiveMessageSize(-1);
   unlimited.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kLargestTrailers);
   front_->SetOwn(std::make_shared<grpc::GenericStub>(server_->InProcessChannel(unlimited)));
-  // From here on: the services inside have it, and the front passes it on to them.
-  if (flags_.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   SetServing(*server_, false);
   spdlog::info("dsrv listens on {} port={} http={} store={} server={} advertise={}", flags_.addr,
                acceptor_->port(), web_->address(), store_.name, self_.id, self_.address);

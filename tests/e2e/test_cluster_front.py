@@ -4,6 +4,7 @@ import pytest
 from raw_grpc import RawCall
 from stubs import v1
 from support import JOB
+from test_errors import services_of
 
 
 @pytest.fixture
@@ -28,3 +29,9 @@ def test_metadata_that_no_client_would_send_harms_nobody(sharer, name, value):
         assert v1.Machine.FromString(reply).id == "job"
     space.start("job", "one")
     assert sharer.process.poll() is None, sharer.log
+
+
+def test_each_server_tells_of_the_services_of_all(sharers):
+    """By reflection, as one that is alone."""
+    for server in (sharers(), sharers()):
+        assert b"dfsmr.v1.RunnerService" in services_of(server)

@@ -360,10 +360,20 @@ def test_health_of_an_unknown_service_is_not_found(server):
         health(server.channel, "no.such.Service")
 
 
-def test_reflection_lists_both_services(server):
+def services_of(server):
     """ServerReflectionRequest.list_services is field 7."""
     call = server.channel.stream_stream(
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         request_serializer=lambda message: message, response_deserializer=lambda message: message)
-    reply = next(call(iter([b"\x3a\x00"]), timeout=CALL))
+    return next(call(iter([b"\x3a\x00"]), timeout=CALL))
+
+
+def test_reflection_lists_both_services(server):
+    reply = services_of(server)
     assert b"dfsmr.v1.RunnerService" in reply and b"DistributedFSMRunner" in reply
+
+
+def test_reflection_may_be_left_out(new_server):
+    server = new_server("--no-reflection").start()
+    with refused("UNIMPLEMENTED"):
+        services_of(server)

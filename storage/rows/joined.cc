@@ -58,7 +58,7 @@ Result<Ok> Joined::CheckMessages() const {
     });
     if (!read) return read;
   }
-  if (waiting == 0) return Ok{};
+  if (/*mutant joined-messages-lost*/ waiting == 0 /*end*/) return Ok{};
   return UnderWay(std::to_string(waiting) + " messages between partitions have not arrived yet",
                   "wait until `dcli cluster --partitions` shows OUTBOX 0 for each of them, stop "
                   "its servers with SIGTERM");
@@ -222,7 +222,8 @@ Result<bool> Joined::ScanNumber(Kind kind, const Range& range, const Visit& visi
   const std::string key = Key(kHome, kind);
   const uint64_t number = kind == kFeedStart ? feed_.start()
                           : kind == kPast    ? feed_.past_start()
-                                             : feed_.NumberOf(counted_);
+                                             : /*mutant joined-counted-again*/
+                                             feed_.NumberOf(counted_) /*end*/;
   const uint64_t none = kind == kFeedStart ? 1 : kind == kPast ? UINT64_MAX : 0;
   return number == none || !range.Has(key) || visit(key, NumberValue(number));
 }
@@ -332,9 +333,10 @@ Result<std::string> Joined::Renumber(Kind kind, std::string_view key, const RowO
       auto instance = ParseRow<record::Instance>(key, row.value, "instance");
       if (!instance) return instance.error();
       const InstanceName name = InstanceIn(key, 0);
-      for (uint64_t& seq : *instance->mutable_history()) seq = number(seq);
+      /*mutant joined-history-as-it-was*/
+      for (uint64_t& seq : *instance->mutable_history()) seq = number(seq); /*end*/
       Result<Ok> done = Ok{};
-      if (instance->has_limits()) {
+      if (/*mutant joined-order-as-it-was*/ instance->has_limits() /*end*/) {
         done = RenumberOrder(name, row.partition, instance->mutable_limits());
       }
       for (auto* tokens : {instance->mutable_tokens(), instance->mutable_left()}) {
@@ -388,7 +390,8 @@ Result<std::string> Joined::Renumber(Kind kind, std::string_view key, const RowO
       const auto known = std::ranges::lower_bound(triggers_, key, {}, &TriggerCut::key);
       const bool listens = known != triggers_.end() && known->key == key;
       const uint64_t position =
-          listens ? feed_.NumberOf(known->cut) : number(trigger->position());
+          listens ? /*mutant joined-trigger-from-home*/ feed_.NumberOf(known->cut) /*end*/
+                  : number(trigger->position());
       trigger->set_position(position);
       trigger->set_since(std::min(number(trigger->since()), position));
       trigger->set_following(false);

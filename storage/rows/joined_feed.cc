@@ -184,7 +184,8 @@ Result<std::vector<JoinedFeed::Timed>> JoinedFeed::ReadPages(PartitionId partiti
         begin(page);
         outcome = VisitEncoded(
             {page, 0, std::string(value)}, [&](uint64_t seq, std::string_view record) {
-              if (cut < cuts.size() && cuts[cut][partition] < seq) {
+              if (/*mutant joined-cut-through-a-page*/ cut < cuts.size() &&
+                  cuts[cut][partition] < seq /*end*/) {
                 if (timed.portion.count > 0) feed.push_back(timed);
                 begin(seq);
               }
@@ -215,7 +216,7 @@ void JoinedFeed::Merge(std::vector<std::vector<Timed>> feeds, const std::vector<
     if (next[id] == feeds[id].size()) return;
     const Timed& timed = feeds[id][next[id]];
     while (passed[id] < cuts.size() && cuts[passed[id]][id] < timed.portion.first) ++passed[id];
-    heads.push({passed[id], timed.time, id});
+    heads.push({/*mutant joined-cut-forgotten*/ passed[id] /*end*/, timed.time, id});
   };
   size_t count = 0;
   for (const auto& feed : feeds) count += feed.size();
@@ -241,7 +242,7 @@ uint64_t JoinedFeed::NumberOf(PartitionId partition, uint64_t seq) const {
   const Moved& moved = moved_[partition];
   const bool copied = partition != kHome && seq >= std::max(moved.first, starts_[kHome]) &&
                       seq <= moved.last;
-  if (copied) return NumberOf(kHome, seq);
+  if (/*mutant joined-past-twice*/ copied /*end*/) return NumberOf(kHome, seq);
   // There may be no such record any more.
   if (seq < starts_[partition]) return base_[partition] + std::min(seq, kept_[partition]);
   const std::vector<uint32_t>& order = in_order_[partition];

@@ -27,7 +27,7 @@ Result<std::string> AddStats(std::string_view key, const std::vector<RowOf>& row
     sum.machine = share->machine;
     for (const auto& [version, counts] : share->versions) {
       VersionCounts& to = sum.versions[version];
-      Add(counts.stopped, &to.stopped);
+      /*mutant joined-counters-of-home*/ Add(counts.stopped, &to.stopped); /*end*/
       for (const auto& [node, count] : counts.nodes) {
         to.nodes[node].completed += count.completed;
         to.nodes[node].timed_out += count.timed_out;
@@ -69,7 +69,7 @@ Result<std::string> AddGroup(std::string_view key, const std::vector<RowOf>& row
       continue;
     }
     for (size_t i = 0; i < sum->counts.members.size(); ++i) {
-      sum->counts.members[i] += share->counts.members[i];
+      /*mutant joined-group-of-home*/ sum->counts.members[i] += share->counts.members[i]; /*end*/
     }
     sum->counts.progress_stopped += share->counts.progress_stopped;
     sum->end_time = std::max(sum->end_time, share->end_time);

@@ -60,7 +60,7 @@ void MessageSim::Keyed() {
 
 void MessageSim::NoteKeyed(PartitionId id, const Event& event) {
   if (!keyed_.contains(event.instance)) return;
-  const auto now = rows::GetBareInstance({below_, id}, {"ns", event.instance},
+  const auto now = rows::GetBareInstance({*below_, id}, {"ns", event.instance},
                                          at(id).engine().reader().registry.resolve());
   const bool runs = now && now->state == InstanceState::kRunning;
   runs ? (void)keyed_running_.insert(event.instance)

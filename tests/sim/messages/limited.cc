@@ -79,11 +79,11 @@ void MessageSim::CheckLimits() {
       ++hits_["one gives way to another"];
     }
   }
-  (void)rows::ScanGuests({below_, kHome}, [this](const rows::Message::Stake& stake) {
+  (void)rows::ScanGuests({*below_, kHome}, [this](const rows::Message::Stake& stake) {
     Wrong("home knows of " + stake.instance + ", which has stopped");
   });
   for (PartitionId id = 1; id < parted_->size(); ++id) {
-    (void)rows::ScanTold({below_, id}, [this](const rows::ToldRow& row) {
+    (void)rows::ScanTold({*below_, id}, [this](const rows::ToldRow& row) {
       Wrong(row.instance + " has stopped, and still has a part in limits");
     });
   }

@@ -38,7 +38,7 @@ void MessageSim::Pause() {
 void MessageSim::CheckTrigger() {
   std::set<std::string> started;
   (void)rows::ScanOccurrences(
-      {below_, kHome}, {"ns", DocumentKind::kTrigger, "see"}, UINT64_MAX,
+      {*below_, kHome}, {"ns", DocumentKind::kTrigger, "see"}, UINT64_MAX,
       [&](const Occurrence& one) {
         if (one.outcome != OccurrenceOutcome::kStarted) Wrong("an item was not started");
         if (!started.insert(one.instance).second) Wrong(one.instance + " was started twice");

@@ -53,6 +53,7 @@ constexpr const char* kMet[] = {
     "a schedule sends a transition",
     "a schedule starts an instance",
     "a start with a report is refused elsewhere",
+    "a store is joined",
     "a task waits for a place",
     "a write is done, and fails",
     "a write is torn",

@@ -39,9 +39,16 @@ std::string LongText(const Parted::Letter& one) {
 }  // namespace
 
 MessageSim::MessageSim(uint64_t seed, bool trace) : random_(seed), trace_(trace) {
-  const auto partitions = static_cast<uint16_t>(2 + random_.Below(3));
+  below_ = std::make_unique<MemoryStore>();
+  Open(static_cast<uint16_t>(2 + random_.Below(3)));
+}
+
+// What is below, by as many engines.
+void MessageSim::Open(uint16_t partitions) {
+  parted_.reset();
+  disks_.clear();
   for (uint16_t i = 0; i < partitions; ++i) {
-    disks_.push_back(std::make_unique<FaultyStore>(below_));
+    disks_.push_back(std::make_unique<FaultyStore>(*below_));
   }
   parted_ = std::make_unique<Parted>(
       partitions, [this](PartitionId id) -> Store* { return disks_[id].get(); });
@@ -102,7 +109,7 @@ void MessageSim::Published(PartitionId id, const Event& event) {
   Seen& seen = seen_[event.instance];
   seen.exists = true;
   if (limited_.contains(event.instance)) {
-    const auto now = rows::GetBareInstance({below_, id}, {"ns", event.instance},
+    const auto now = rows::GetBareInstance({*below_, id}, {"ns", event.instance},
                                            at(id).engine().reader().registry.resolve());
     const bool runs = now && now->state == InstanceState::kRunning;
     runs ? (void)running_.insert(event.instance) : (void)running_.erase(event.instance);
@@ -265,7 +272,7 @@ void MessageSim::Take(PartitionId from, PartitionId to, const Outgoing& outgoing
     if (known->second != one.text) Wrong(Text(letter) + " is another one than before");
     if (is_new) {
       bool rests = false;
-      (void)rows::ReadOut({below_, from}, to, one.number - 1,
+      (void)rows::ReadOut({*below_, from}, to, one.number - 1,
                           [&](uint64_t number, std::string_view) {
                             rests = number == one.number;
                             return false;
@@ -422,6 +429,7 @@ void MessageSim::Finish() {
     if (random_.Chance(50)) Restart(id, "an engine crashes");
     at(id).Elapse(std::chrono::minutes(1));  // what waited for room goes on
   }
+  if (random_.Chance(40)) Join();
   SetPaused(false);
   SetMax("machine:job", 1'000);
   parted_->Adopt();
@@ -548,7 +556,7 @@ void MessageSim::CheckSchedules() {
   uint64_t sent = 0;
   for (const char* name : {"go", "bad", "poke"}) {
     (void)rows::ScanOccurrences(
-        {below_, 0}, {"ns", DocumentKind::kSchedule, name}, UINT64_MAX, [&](const Occurrence& one) {
+        {*below_, 0}, {"ns", DocumentKind::kSchedule, name}, UINT64_MAX, [&](const Occurrence& one) {
           if (one.outcome == OccurrenceOutcome::kSent) ++sent;
           if (one.outcome != OccurrenceOutcome::kStarted) return true;
           ++hits_["a schedule starts an instance"];
@@ -564,8 +572,8 @@ void MessageSim::CheckSchedules() {
           return true;
         });
   }
-  auto go = rows::GetScheduleState({below_, 0}, "ns", "go");
-  auto bad = rows::GetScheduleState({below_, 0}, "ns", "bad");
+  auto go = rows::GetScheduleState({*below_, 0}, "ns", "go");
+  auto bad = rows::GetScheduleState({*below_, 0}, "ns", "bad");
   if (!go || !*go || !bad || !*bad) return;  // none has come due
   if ((*go)->last_success != last_success) Wrong("the last success of 'go' is another one");
   uint64_t failures = 0;
@@ -588,17 +596,17 @@ void MessageSim::CheckRows() {
   for (PartitionId id = 0; id < parted_->size(); ++id) {
     at(id).Restart();
     std::map<PartitionId, size_t> rest;
-    (void)rows::ScanOut({below_, id}, [&rest](PartitionId to, uint64_t) { ++rest[to]; });
+    (void)rows::ScanOut({*below_, id}, [&rest](PartitionId to, uint64_t) { ++rest[to]; });
     for (const auto& [to, count] : rest) {
       if (count > 17) Wrong(std::to_string(count) + " rows of messages rest");
     }
-    (void)rows::ScanFollowers({below_, id}, [this](const rows::FollowerRow& row) {
+    (void)rows::ScanFollowers({*below_, id}, [this](const rows::FollowerRow& row) {
       Wrong(row.follower + " still follows " + row.instance + ", which has stopped");
     });
   }
   for (PartitionId id = 0; id < parted_->size(); ++id) {
     rows::Verified verified;
-    (void)rows::Verify({below_, id}, CompileOne, &verified, kHome);
+    (void)rows::Verify({*below_, id}, CompileOne, &verified, kHome);
     if (!verified.problems.empty()) Wrong(verified.problems.front());
   }
 }

@@ -63,6 +63,7 @@ class MessageSim {
   bool Good() const { return problem_.empty(); }
   PartitionId Any() { return static_cast<PartitionId>(random_.Below(parted_->size())); }
   World& at(PartitionId id) { return parted_->at(id); }
+  void Open(uint16_t partitions);
   void Published(PartitionId id, const Event& event);
 
   // What clients do.
@@ -95,6 +96,7 @@ class MessageSim {
 
   // In the end.
   void Finish();
+  void Join();
   void Settle();
   void FollowAll();
   bool CarryAll();
@@ -127,7 +129,7 @@ class MessageSim {
   const bool trace_;
   std::string problem_;
   std::map<std::string, uint64_t> hits_;
-  MemoryStore below_;
+  std::unique_ptr<MemoryStore> below_;
   std::vector<std::unique_ptr<FaultyStore>> disks_;
   std::unique_ptr<Parted> parted_;
 

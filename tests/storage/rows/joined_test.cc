@@ -235,6 +235,27 @@ TEST_CASE("messages under way are refused") {
   CHECK(begun.error().message.find("messages between partitions") != std::string::npos);
 }
 
+TEST_CASE("who waits for a limit stands in line by its start, as in a store of one partition") {
+  Joining world;
+  world.Deliver();
+  world.Count();
+  const std::string id = World::NameOf(1);  // which has not stopped
+  const PartitionId place = PartitionOf("ns", id, kPartitions);
+  auto instance = rows::GetInstance({world.target, place}, {"ns", id}, world.resolve);
+  REQUIRE(instance);
+  instance->limits = InstanceLimits{.state = InstanceLimits::State::kWaits,
+                                    .order = 1'700'000'000'000'000};  // a time
+  Batch batch;
+  rows::PutInstance({batch, place}, *instance, world.machine, {});
+  world.WriteTo(place, batch);
+  const auto joined = world.Join();
+  const auto moved = rows::GetInstance({*joined, kHome}, {"ns", id}, world.resolve);
+  REQUIRE(moved);
+  const auto spec = rows::GetSpec({*joined, kHome}, {"ns", id});
+  REQUIRE(spec);
+  CHECK(moved->limits->order == spec->first_seq);
+}
+
 TEST_CASE("records that only histories have any more are found by their new numbers") {
   Joining world;
   world.Deliver();

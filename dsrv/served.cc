@@ -232,7 +232,8 @@ void Served::MakeBackend() {
   if (!backend_->cluster) {
     backend_->cluster = [this](v1::Cluster* cluster) { ShowAlone(cluster); };
   }
-  services_ = MakeServices(*backend_, flags_.compat);
+  direct_ = std::make_unique<DirectRows>(*backend_);
+  services_ = MakeServices(*backend_, flags_.compat, direct_.get());
 }
 
 void Served::ShowAlone(v1::Cluster* cluster) const {

@@ -75,6 +75,8 @@ class Served {
   const Services& services() const { return services_; }
   // Whether the services tell of themselves.
   bool reflection() const { return flags_.reflection; }
+  // Their unary methods, for callers within the process.
+  DirectServices& direct() const { return *direct_; }
   const Engine& engine() const { return *engine_; }
   Room room() const { return room_; }
   // For the HTTP door. `owner`: this, or null where it outlives the door.
@@ -141,6 +143,7 @@ class Served {
   const ServerFacts facts_;
   const std::string id_ = RandomHex(8);  // of the server, where it is alone
   std::optional<Backend> backend_;
+  std::unique_ptr<DirectRows> direct_;
   Services services_;
   std::unique_ptr<SecretKeyWatch> key_watch_;
   std::unique_ptr<otlp::Exporter> exporter_;  // null without --otlp

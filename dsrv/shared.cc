@@ -282,7 +282,9 @@ Result<std::unique_ptr<Served>> SharedServer::OpenPartition(const PartRow& mine)
 }
 
 void SharedServer::Serve(const Partitions::Part& part) {
-  const auto serve = [this, part] { keeper_->Serves(part.id, part.inside); };
+  // As long as somebody asks, it is there.
+  std::shared_ptr<DirectServices> direct(part.served, &part.served->direct());
+  const auto serve = [this, part, direct] { keeper_->Serves(part.id, part.inside, direct); };
   web_->Bind(part.served->behind(part.served));
   if (part.id != kHome) return serve();
   // The last owner may have changed something, and died before all had adopted it.

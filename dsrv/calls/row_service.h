@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "dsrv/calls/direct_call.h"
 #include "dsrv/calls/grpc_call.h"
 #include "dsrv/calls/message_pool.h"
 #include "dsrv/calls/method.h"
@@ -23,7 +24,8 @@ class RowService final : public grpc::Service {
  public:
   using Context = grpc::CallbackServerContext;
 
-  explicit RowService(const Backend& backend) : backend_(backend) {}
+  // `direct`: its unary methods may be asked by that way, too.
+  RowService(const Backend& backend, DirectRows* direct) : backend_(backend), direct_(direct) {}
 
   // Unary methods, by their rows, which outlive it.
   template <typename... Rows>
@@ -74,12 +76,19 @@ class RowService final : public grpc::Service {
       if (call->Read(*in)) Serve(row, *call, messages->request(), &messages->reply());
       return call;
     });
+    using Both = std::remove_pointer_t<decltype(make())>;
+    direct_->Add("/" + std::string(row.method.name), make,
+                 [&row](dfsmr::Call& call, CallMessages& messages) {
+                   auto& these = static_cast<Both&>(messages);
+                   Serve(row, call, these.request(), &these.reply());
+                 });
   }
   void AddBytes(const Method& method, BeginBytes begin);
   void Register(const Method& method, grpc::internal::RpcMethod::RpcType type,
                 grpc::internal::MethodHandler* handler);
 
   const Backend& backend_;
+  DirectRows* const direct_;
   std::deque<std::string> paths_;  // gRPC keeps pointers to them
   int count_ = 0;
 };

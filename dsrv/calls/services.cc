@@ -187,10 +187,11 @@ void AddOriginal(const Backend& backend, RowService* service) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend, bool original) {
+std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend, bool original,
+                                                         DirectRows* direct) {
   std::vector<std::unique_ptr<grpc::Service>> services;
   const auto make = [&] {
-    auto service = std::make_unique<RowService>(backend);
+    auto service = std::make_unique<RowService>(backend, direct);
     RowService* const added = service.get();
     services.push_back(std::move(service));
     return added;

@@ -7,12 +7,14 @@
 #include <vector>
 
 #include "dsrv/calls/backend.h"
+#include "dsrv/calls/direct_call.h"
 
 namespace dfsmr {
 
 // RunnerService, TokenService, ScheduleService, AgentService, PackageService, NamespaceService,
 // SecretService, ViewService and, with `original`, the service of the original
-// dfsmr. `backend` must outlive them.
-std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend, bool original);
+// dfsmr. `backend` must outlive them. Their unary methods are added to `direct`, too.
+std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend, bool original,
+                                                         DirectRows* direct);
 
 }  // namespace dfsmr

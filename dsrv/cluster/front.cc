@@ -105,12 +105,14 @@ PartitionId Front::AnyPartition() {
 
 void Front::LoseInside(std::optional<PartitionId> of) {
   for (const auto& call : All()) call->LoseInside(of);
+  parts_.Lose(of, ending_);
 }
 
 void Front::EndAll() {
   closed_ = true;
   ending_ = true;
   for (const auto& call : All()) call->End();
+  parts_.Lose({}, /*ending=*/true);
 }
 
 void Front::Enter(const std::shared_ptr<Passing>& call) {
@@ -136,23 +138,25 @@ std::vector<std::shared_ptr<Passing>> Front::All() {
   return all;
 }
 
-bool Front::Await(std::chrono::steady_clock::time_point until, const Counts& counts) {
+bool Front::Await(std::chrono::steady_clock::time_point until, const Counts& counts,
+                  std::optional<PartitionId> of, bool brief) {
   while (true) {
     const auto all = All();
     const bool any = std::ranges::any_of(all, [&](const auto& call) { return counts(*call); });
-    if (!any) return true;
+    if (!any && !parts_.Any(of, brief)) return true;
     if (std::chrono::steady_clock::now() >= until) return false;
     std::this_thread::sleep_for(kTick);
   }
 }
 
 bool Front::AwaitInside(std::chrono::steady_clock::time_point until, const Inside& which) {
-  return Await(until, [&which](Passing& call) { return call.IsInside(which); });
+  return Await(until, [&which](Passing& call) { return call.IsInside(which); }, which.of,
+               /*brief=*/false);
 }
 
 bool Front::AwaitAll(std::chrono::steady_clock::time_point until, bool brief) {
   const auto counts = [brief](Passing& call) { return !brief || call.Brief(); };
-  while (Await(until, counts)) {
+  while (Await(until, counts, {}, brief)) {
     if (parted_ == 0) return true;
     if (std::chrono::steady_clock::now() >= until) return false;
     std::this_thread::sleep_for(kTick);

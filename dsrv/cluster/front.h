@@ -22,8 +22,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "dsrv/access/direct.h"
 #include "dsrv/cluster/lease_time.h"
 #include "dsrv/cluster/meter.h"
+#include "dsrv/cluster/part_call.h"
 #include "dsrv/cluster/recent_looks.h"
 #include "fsm/base/mutex.h"
 #include "storage/store.h"
@@ -56,6 +58,7 @@ struct Route {
   Kind kind = Kind::kNobody;
   std::shared_ptr<Peer> peer;                 // kThere
   std::shared_ptr<grpc::GenericStub> inside;  // kHere
+  std::shared_ptr<DirectServices> direct = {};  // the same without gRPC; null: there is no such way
   friend bool operator==(const Route&, const Route&) = default;
 };
 
@@ -139,6 +142,7 @@ class Front final : public grpc::CallbackGenericService {
     const Lock lock(route_mutex_);
     return own_;
   }
+  PartCalls& parts() { return parts_; }
   const Outside& outside() const { return outside_; }
   ClusterMeter& meter() { return meter_; }
   RecentLooks& looks() { return looks_; }
@@ -158,12 +162,15 @@ class Front final : public grpc::CallbackGenericService {
       grpc::GenericCallbackServerContext* context) override;
   std::vector<std::shared_ptr<Passing>> All();
   using Counts = std::function<bool(Passing&)>;
-  bool Await(std::chrono::steady_clock::time_point until, const Counts& counts);
+  // And until no part is under way: of one partition, or of any.
+  bool Await(std::chrono::steady_clock::time_point until, const Counts& counts,
+             std::optional<PartitionId> of, bool brief);
   void Tend();
 
   const Outside outside_;
   ClusterMeter meter_;
   RecentLooks looks_;
+  PartCalls parts_;
   mutable Mutex route_mutex_;
   std::vector<std::shared_ptr<const Route>> routes_ GUARDED(route_mutex_);  // by partition
   PartitionId any_ GUARDED(route_mutex_) = 0;  // the last one that was given out

@@ -191,7 +191,10 @@ Route Keeper::RouteOf(const PartRow& part) {
   if (mine == mine_.end() || !mine->second.inside || mine->second.epoch != part.held.epoch) {
     return {};
   }
-  return {.kind = Route::Kind::kHere, .inside = mine->second.inside};
+  return {.kind = Route::Kind::kHere,
+          .peer = {},
+          .inside = mine->second.inside,
+          .direct = mine->second.direct};
 }
 
 void Keeper::SetRoutes(const Roster::Seen& seen) {
@@ -241,13 +244,15 @@ bool Keeper::Ask(std::function<void()> what, std::chrono::steady_clock::time_poi
   return future.wait_until(until) == std::future_status::ready;
 }
 
-void Keeper::Serves(PartitionId partition, std::shared_ptr<grpc::GenericStub> inside) {
+void Keeper::Serves(PartitionId partition, std::shared_ptr<grpc::GenericStub> inside,
+                    std::shared_ptr<DirectServices> direct) {
   const Lock lock(mutex_);
-  asked_.push_back([this, partition, inside = std::move(inside)] {
+  asked_.push_back([this, partition, inside = std::move(inside), direct = std::move(direct)] {
     const auto mine = mine_.find(partition);
     if (mine == mine_.end()) return;
     front_.meter().Serves(LeaseTimeNow() - mine->second.took);
     mine->second.inside = inside;
+    mine->second.direct = direct;
   });
   changed_.NotifyAll();
 }

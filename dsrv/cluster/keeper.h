@@ -71,8 +71,9 @@ class Keeper {
   bool MayAnswer() const { return LeaseTimeNow().count() < answers_until_.load(); }
   // Another server has reached this one; `look`: there is something to see.
   void Pinged(bool look);
-  // The partition's calls go to `inside` from now on, if it is still this server's.
-  void Serves(PartitionId partition, std::shared_ptr<grpc::GenericStub> inside);
+  // The partition's calls go to `inside`, or `direct`, from now on, if it is still this server's.
+  void Serves(PartitionId partition, std::shared_ptr<grpc::GenericStub> inside,
+              std::shared_ptr<DirectServices> direct);
   // What was served of the partition is closed, all commits have returned: it is that server's from
   // now on, and the others are told. False: it was lost before.
   bool Give(const Gift& gift);
@@ -114,6 +115,7 @@ class Keeper {
     Epoch epoch = 0;
     LeaseTime took{};                                 // when
     std::shared_ptr<grpc::GenericStub> inside = {};  // null: it does not serve it
+    std::shared_ptr<DirectServices> direct = {};
   };
   std::map<PartitionId, Mine> mine_;
   std::map<PartitionId, Route> routed_;  // as it was set last, where there is somebody

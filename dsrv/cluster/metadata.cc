@@ -54,4 +54,15 @@ void PassTrailersBack(const grpc::ClientContext& from, grpc::CallbackServerConte
   }
 }
 
+void PassTrailersBack(const Trailers& from, grpc::CallbackServerContext* to) {
+  for (const auto& [key, value] : from) {
+    if (IsPassedBack(key)) to->AddTrailingMetadata(key, value);
+  }
+}
+
+std::string ValueOf(const Trailers& trailers, std::string_view key) {
+  const auto found = std::ranges::find(trailers, key, &Trailers::value_type::first);
+  return found == trailers.end() ? std::string() : found->second;
+}
+
 }  // namespace dfsmr

@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace dfsmr {
 
@@ -27,6 +29,10 @@ void PassOn(const Metadata& metadata, grpc::ClientContext* context);
 bool IsPassedBack(const std::string& key);
 // Those of a call's trailers that are.
 void PassTrailersBack(const grpc::ClientContext& from, grpc::CallbackServerContext* to);
+using Trailers = std::vector<std::pair<std::string, std::string>>;
+void PassTrailersBack(const Trailers& from, grpc::CallbackServerContext* to);
+// The first value of a key; empty: there is none.
+std::string ValueOf(const Trailers& trailers, std::string_view key);
 
 // The trailers by which an owner's front tells another one that the end of a call is its owner's
 // word, or that the owner is another one, and nothing was done.

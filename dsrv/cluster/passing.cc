@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "dsrv/access/door_key.h"
+#include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
 
 namespace dfsmr {
@@ -37,6 +38,17 @@ MethodFacts FactsOf(const std::string& path) {
           .reads_only = method->options().idempotency_level() ==
                         google::protobuf::MethodOptions::NO_SIDE_EFFECTS,
           .waits = method->input_type()->FindFieldByName("wait") != nullptr};
+}
+
+NoAnswer WhyLost(bool reads_only, bool ending) {
+  if (reads_only) {
+    return {Reason::kNoOwner,
+            "the server that owned the partition was lost while it answered: ask again"};
+  }
+  return {Reason::kOutcomeUnknown,
+          ending ? "the server stops while the call is under way: it may be done"
+                 : "the server that owned the partition was lost while the call was under way: it "
+                   "may be done"};
 }
 
 // The call as it is asked of one owner. All its work is the Passing's.
@@ -193,6 +205,7 @@ void Passing::OnCancel() {
   const Lock lock(mutex_);
   cancelled_ = true;
   if (finished_) return;
+  if (direct_) return direct_->Cancel();
   if (!try_) return Finish(grpc::Status::CANCELLED);
   try_->context.TryCancel();
   try_->Close();
@@ -223,7 +236,7 @@ void Passing::Ask(LeaseTime now) {
     return;
   }
   asking_ = false;
-  Send(*route);
+  Send(*route, begun);
   // The front may have gone over its calls for another route just before this one was sent.
   Compare();
 }
@@ -286,7 +299,10 @@ void Passing::Describe(grpc::ClientContext* context, const Route& route) {
   }
 }
 
-void Passing::Send(const Route& route) {
+// One that has waited is sent by the thread that looks after all of these, which must not be held
+// up by what the services do with it.
+void Passing::Send(const Route& route, bool waited) {
+  if (route.kind == Route::Kind::kHere && !waited && SendDirectly(route)) return;
   forwarded_ = forwarded_ || route.kind == Route::Kind::kThere;
   try_ = std::make_shared<Try>(self_, route);
   try_->self_ = try_;
@@ -319,6 +335,8 @@ void Passing::WriteOn() {
 }
 
 void Passing::Abandon() {
+  if (direct_) direct_->Cancel();
+  direct_.reset();
   if (!try_) return;
   try_->abandoned = true;
   try_->context.TryCancel();
@@ -428,7 +446,7 @@ void Passing::AskAgain() {
   const LeaseTime now = LeaseTimeNow();
   if (!lost_since_) lost_since_ = now;
   if (now - *lost_since_ > 2 * kForOwner) return Lost();
-  if (try_->sent > 0) unsent_.push_front(*first_);
+  if (!try_ || try_->sent > 0) unsent_.push_front(*first_);
   try_.reset();
   have_reply_ = false;
   asking_ = true;
@@ -455,17 +473,7 @@ void Passing::Tell() {
   StartWrite(&reply_);
 }
 
-void Passing::Lost() {
-  if (facts_.reads_only) {
-    return Finish(NoAnswer{Reason::kNoOwner,
-                           "the server that owned the partition was lost while it "
-                           "answered: ask again"});
-  }
-  Finish(NoAnswer{Reason::kOutcomeUnknown,
-                  front_.ending() ? "the server stops while the call is under way: it may be done"
-                                  : "the server that owned the partition was lost while the call "
-                                    "was under way: it may be done"});
-}
+void Passing::Lost() { Finish(WhyLost(facts_.reads_only, front_.ending())); }
 
 void Passing::Finish(NoAnswer why) {
   if (auto cluster = method_ == "/dfsmr.v1.ClusterService/GetCluster" && !from_front_
@@ -568,7 +576,7 @@ void Passing::LoseInside(std::optional<PartitionId> of) {
 void Passing::End() {
   const Lock lock(mutex_);
   if (finished_ || end_) return;
-  const bool sent = try_ && try_->sent > 0;
+  const bool sent = direct_ || (try_ && try_->sent > 0);
   Abandon();
   sent && !facts_.reads_only ? Lost() : Finish(Stops());
 }

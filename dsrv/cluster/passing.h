@@ -10,6 +10,7 @@
 #include <string>
 
 #include "dsrv/cluster/front.h"
+#include "dsrv/cluster/part_call.h"
 #include "dsrv/cluster/proof.h"
 #include "dsrv/cluster/reach.h"
 #include "fsm/base/mutex.h"
@@ -34,6 +35,10 @@ struct NoAnswer {
   Reason reason = Reason::kNone;
   std::string message;
 };
+
+// Of a call that was under way in a process that does not own its partition any more. `ending`:
+// since that one stops.
+NoAnswer WhyLost(bool reads_only, bool ending);
 
 // Owns itself from Begin until both sides are done with it.
 class Passing final : public grpc::ServerGenericBidiReactor,
@@ -78,7 +83,10 @@ class Passing final : public grpc::ServerGenericBidiReactor,
   void Read() REQUIRES(mutex_);
   void Ask(LeaseTime now) REQUIRES(mutex_);
   std::optional<NoAnswer> Patience(const Route& route, LeaseTime now) REQUIRES(mutex_);
-  void Send(const Route& route) REQUIRES(mutex_);
+  void Send(const Route& route, bool waited) REQUIRES(mutex_);
+  // False: there is no way past gRPC, or not for such a call.
+  bool SendDirectly(const Route& route) REQUIRES(mutex_);
+  void TakeDirect(DirectServices::Reply reply);
   void Describe(grpc::ClientContext* context, const Route& route) REQUIRES(mutex_);
   void WriteOn() REQUIRES(mutex_);
   void Abandon() REQUIRES(mutex_);
@@ -137,6 +145,7 @@ class Passing final : public grpc::ServerGenericBidiReactor,
 
   // The owner's side.
   std::deque<grpc::ByteBuffer> unsent_ GUARDED(mutex_);
+  std::shared_ptr<PartCall> direct_ GUARDED(mutex_);  // in place of a try
   std::shared_ptr<Try> try_ GUARDED(mutex_);
   bool asking_ GUARDED(mutex_) = false;  // it waits for a route
   LeaseTime asking_since_ GUARDED(mutex_){};

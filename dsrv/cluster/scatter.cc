@@ -58,7 +58,7 @@ void Scatter::OnReadDone(bool ok) {
     return Finish(grpc::Status(grpc::StatusCode::INTERNAL, "the request could not be read"));
   }
   request_.Clear();
-  namespaces_ = TextOfNamespaces(call_->Namespaces());
+  origin_ = OriginOf(*context_, TextOfNamespaces(call_->Namespaces()));
   Ask();
 }
 
@@ -66,57 +66,57 @@ void Scatter::Ask() {
   const std::vector<Question> questions = call_->Next();
   if (questions.empty()) return End();
   left_ = questions.size();
-  const auto own = front_.own();
   const auto self = self_;  // the last answer may come before the last question
-  const std::vector<Asked*> all = Prepare(questions);
-  for (size_t i = 0; i < all.size(); ++i) {
-    Asked* const asked = all[i];
-    own->UnaryCall(&asked->context, method_, grpc::StubOptions(), &asked->request, &asked->reply,
-                   [self, i, asked](const grpc::Status& status) {
-                     self->Answered(i, asked, status);
-                   });
+  Prepare(questions);
+  std::vector<std::shared_ptr<PartCall>> calls;
+  {
+    const Lock lock(mutex_);
+    for (const Asked& asked : asked_) calls.push_back(asked.call);
   }
+  for (const auto& call : calls) call->Begin();
 }
 
-std::vector<Scatter::Asked*> Scatter::Prepare(const std::vector<Question>& questions) {
-  std::vector<std::unique_ptr<Asked>> round;
-  std::vector<Asked*> all;
-  for (const Question& question : questions) {
-    Asked* const asked = round.emplace_back(std::make_unique<Asked>()).get();
-    asked->partition = question.partition;
-    asked->request = ToBuffer(question.request);
-    Describe(question, &asked->context);
-    all.push_back(asked);
+void Scatter::Prepare(const std::vector<Question>& questions) {
+  const auto soon = std::min(context_->deadline(), std::chrono::system_clock::now() + kSoon);
+  std::vector<Asked> round;
+  for (size_t i = 0; i < questions.size(); ++i) {
+    const Question& question = questions[i];
+    round.push_back({.partition = question.partition,
+                     .call = std::make_shared<PartCall>(
+                         front_, *context_, origin_,
+                         PartCall::Ask{.partition = question.partition,
+                                       .method = method_,
+                                       .request = question.request,
+                                       .deadline = question.dispensable ? soon
+                                                                        : context_->deadline()},
+                         [self = self_, i](DirectServices::Reply reply) {
+                           self->Answered(i, std::move(reply));
+                         })});
   }
   const Lock lock(mutex_);
   asked_.swap(round);
-  if (cancelled_) {
-    for (Asked* const asked : all) asked->context.TryCancel();
-  }
-  return all;
-}
-
-void Scatter::Describe(const Question& question, grpc::ClientContext* context) const {
-  AskInner(*context_, question.partition, context);
-  if (!namespaces_.empty()) context->AddMetadata(std::string(door::kNamespaces), namespaces_);
-  if (!question.dispensable) return;
-  context->set_deadline(std::min(context_->deadline(), std::chrono::system_clock::now() + kSoon));
+  if (!cancelled_) return;
+  for (const Asked& asked : asked_) asked.call->Cancel();
 }
 
 void Scatter::OnCancel() {
   const Lock lock(mutex_);
   cancelled_ = true;
-  for (const auto& asked : asked_) asked->context.TryCancel();
+  for (const Asked& asked : asked_) asked.call->Cancel();
+  if (next_) next_->context.TryCancel();
 }
 
-void Scatter::Answered(size_t question, Asked* asked, const grpc::Status& status) {
-  asked->status = status;
-  const Metadata& trailers = asked->context.GetServerTrailingMetadata();
-  call_->Take(question, {.status = status,
-                         .reason = ValueOf(trailers, "dfsmr-reason"),
-                         .reply = ToBytes(asked->reply),
-                         .server = status.ok() ? "" : OwnerOf(asked->partition)});
-  asked->reply.Clear();
+void Scatter::Answered(size_t question, DirectServices::Reply reply) {
+  PartitionId partition = 0;
+  {
+    const Lock lock(mutex_);
+    asked_[question].reply = {.status = reply.status, .trailers = reply.trailers};
+    partition = asked_[question].partition;
+  }
+  call_->Take(question, {.status = reply.status,
+                         .reason = ValueOf(reply.trailers, "dfsmr-reason"),
+                         .reply = std::move(reply.bytes),
+                         .server = reply.status.ok() ? "" : OwnerOf(partition)});
   if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) Ask();
 }
 
@@ -137,12 +137,12 @@ void Scatter::End() {
   const CallEnd end = call_->End();
   if (end.refused) return Refuse(*end.refused);
   if (end.as_question) {
-    const Asked* asked = nullptr;
+    DirectServices::Reply reply;
     {
       const Lock lock(mutex_);
-      asked = asked_[*end.as_question].get();
+      reply = asked_[*end.as_question].reply;
     }
-    return EndAs(*asked);
+    return EndAs(reply);
   }
   if (end.next) return AskNext(end.reply, *end.next);
   reply_ = ToBuffer(end.reply);
@@ -150,41 +150,43 @@ void Scatter::End() {
 }
 
 void Scatter::AskNext(std::string reply, const std::string& next) {
-  auto one = std::make_unique<Asked>();
-  Asked* const asked = one.get();
-  AskInner(*context_, std::nullopt, &asked->context);
+  auto one = std::make_shared<Next>();
+  AskInner(*context_, std::nullopt, &one->context);
   const auto now = std::chrono::system_clock::now();
   if (const auto until = context_->deadline(); until != decltype(now)::max()) {
     const auto left = until - now;
-    asked->context.set_deadline(until - std::min<decltype(left)>(kForAnswer, left / 4));
+    one->context.set_deadline(until - std::min<decltype(left)>(kForAnswer, left / 4));
   }
-  asked->request = ToBuffer(next);
+  one->request = ToBuffer(next);
   {
     const Lock lock(mutex_);
     asked_.clear();
-    asked_.push_back(std::move(one));
-    if (cancelled_) asked->context.TryCancel();
+    next_ = one;
+    if (cancelled_) one->context.TryCancel();
   }
-  front_.own()->UnaryCall(&asked->context, kReadyNext, grpc::StubOptions(), &asked->request,
-                          &asked->reply,
-                          [self = self_, asked, reply = std::move(reply)](
+  front_.own()->UnaryCall(&one->context, kReadyNext, grpc::StubOptions(), &one->request,
+                          &one->reply,
+                          [self = self_, one, reply = std::move(reply)](
                               const grpc::Status& status) {
-                            asked->status = status;
-                            self->TakeNext(*asked, reply);
+                            one->status = status;
+                            self->TakeNext(*one, reply);
                           });
 }
 
 // What was reported is decided: that nobody could be asked for tasks is no reason to hide it.
-void Scatter::TakeNext(const Asked& asked, const std::string& reply) {
-  const auto code = asked.status.error_code();
+void Scatter::TakeNext(const Next& next, const std::string& reply) {
+  const auto code = next.status.error_code();
   const bool nobody = code == grpc::StatusCode::UNAVAILABLE ||
                       code == grpc::StatusCode::DEADLINE_EXCEEDED;
-  if (!asked.status.ok() && !nobody) return EndAs(asked);
+  if (!next.status.ok() && !nobody) {
+    PassTrailersBack(next.context, context_);
+    return Finish(next.status);
+  }
   v1::ReportResponse whole;
   (void)whole.ParseFromString(reply);
   {
     const Lock lock(mutex_);
-    if (asked.status.ok()) (void)tasks_.ParseFromString(ToBytes(asked.reply));
+    if (next.status.ok()) (void)tasks_.ParseFromString(ToBytes(next.reply));
     *whole.mutable_tasks() = tasks_.tasks();
   }
   reply_ = ToBuffer(whole.SerializeAsString());
@@ -198,11 +200,11 @@ void Scatter::Refuse(const Error& error) {
   Finish(grpc::Status(static_cast<grpc::StatusCode>(error.code), error.message));
 }
 
-void Scatter::EndAs(const Asked& asked) {
-  PassTrailersBack(asked.context, context_);
-  Finish(asked.status.ok()
+void Scatter::EndAs(const DirectServices::Reply& reply) {
+  PassTrailersBack(reply.trailers, context_);
+  Finish(reply.status.ok()
              ? grpc::Status(grpc::StatusCode::INTERNAL, "an owner's answer could not be read")
-             : asked.status);
+             : reply.status);
 }
 
 }  // namespace dfsmr

@@ -12,6 +12,7 @@
 
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/cluster/front.h"
+#include "dsrv/cluster/part_call.h"
 #include "dsrv/cluster/parted.h"
 #include "fsm/base/mutex.h"
 
@@ -34,6 +35,11 @@ class Scatter final : public grpc::ServerGenericBidiReactor,
  private:
   struct Asked {
     PartitionId partition = 0;
+    std::shared_ptr<PartCall> call;
+    DirectServices::Reply reply = {};  // without its bytes
+  };
+  // Of the tasks that a reply waits for.
+  struct Next {
     grpc::ClientContext context;
     grpc::ByteBuffer request;
     grpc::ByteBuffer reply;
@@ -44,15 +50,14 @@ class Scatter final : public grpc::ServerGenericBidiReactor,
   void OnCancel() override;
   void OnDone() override;
   void Ask();
-  std::vector<Asked*> Prepare(const std::vector<Question>& questions);
-  void Describe(const Question& question, grpc::ClientContext* context) const;
-  void Answered(size_t question, Asked* asked, const grpc::Status& status);
+  void Prepare(const std::vector<Question>& questions);
+  void Answered(size_t question, DirectServices::Reply reply);
   std::string OwnerOf(PartitionId partition) const;
   void End();
   void AskNext(std::string reply, const std::string& next);
-  void TakeNext(const Asked& asked, const std::string& reply);
+  void TakeNext(const Next& next, const std::string& reply);
   void Refuse(const Error& error);
-  void EndAs(const Asked& asked);
+  void EndAs(const DirectServices::Reply& reply);
 
   Front& front_;
   grpc::GenericCallbackServerContext* const context_;
@@ -61,12 +66,13 @@ class Scatter final : public grpc::ServerGenericBidiReactor,
   grpc::ByteBuffer request_;
   grpc::ByteBuffer reply_;
   std::unique_ptr<PartedCall> call_;
-  std::string namespaces_;        // that each part enters, too
+  std::shared_ptr<const DirectOrigin> origin_;  // of each part
   std::atomic<size_t> left_ = 0;  // questions of the round that are not answered
 
   Mutex mutex_;
   bool cancelled_ GUARDED(mutex_) = false;
-  std::vector<std::unique_ptr<Asked>> asked_ GUARDED(mutex_);  // the round
+  std::vector<Asked> asked_ GUARDED(mutex_);     // the round
+  std::shared_ptr<Next> next_ GUARDED(mutex_);  // after the last one
   v1::ReadyResponse tasks_ GUARDED(mutex_);                    // that the reply has
 };
 

@@ -54,6 +54,7 @@ void Taking::OnReadDone(bool ok) {
   }
   const int64_t wait = TimeUtil::DurationToMilliseconds(asked_.wait());
   until_ = Clock::now() + milliseconds(std::clamp<int64_t>(wait, 0, 300'000));
+  origin_ = OriginOf(*context_);
   look_ = NameOfLook();
   Share();
 }
@@ -79,26 +80,26 @@ std::string Taking::NameOfLook() const {
   v1::ReadyRequest request = asked_;
   request.clear_wait();
   request.clear_worker();
-  std::string name = request.SerializeAsString() + BearerOf(context_->client_metadata());
-  name += '\0' + ValueOf(context_->client_metadata(), door::kCertificate);
-  for (const auto& one : context_->auth_context()->FindPropertyValues("x509_common_name")) {
-    name += '\0' + Text(one);
-  }
+  std::string name = request.SerializeAsString();
+  name += std::string(origin_->Bearer()) + '\0' + origin_->Certificate();
   return name;
 }
 
-void Taking::Ask(const RoundPtr& round, PartitionId partition, const char* method,
-                 const std::string& request, milliseconds patience, const Answered& answered) {
-  const size_t which = round->asked.size();
-  Asked* const one = round->asked.emplace_back(std::make_unique<Asked>()).get();
-  ++round->left;
-  AskInner(*context_, partition, &one->context);
+void Taking::Add(const RoundPtr& round, PartitionId partition, const char* method,
+                 const std::string& request, milliseconds patience, Answered answered) {
   const auto most = std::chrono::system_clock::now() + patience;
-  if (context_->deadline() > most) one->context.set_deadline(most);
-  one->request = ToBuffer(request);
-  front_.own()->UnaryCall(
-      &one->context, method, grpc::StubOptions(), &one->request, &one->reply,
-      [round, which, answered](const grpc::Status& status) { answered(which, status); });
+  round->asked.push_back({std::make_shared<PartCall>(
+      front_, *context_, origin_,
+      PartCall::Ask{.partition = partition,
+                    .method = method,
+                    .request = request,
+                    .deadline = std::min(context_->deadline(), most)},
+      std::move(answered))});
+  ++round->left;
+}
+
+void Taking::Begin(const RoundPtr& round) {
+  for (const Asked& asked : round->asked) asked.call->Begin();
 }
 
 // Looks ------------------------------------------------------------------------------------------
@@ -117,41 +118,41 @@ void Taking::Look(milliseconds wait) {
   }
   const std::string bytes = request.SerializeAsString();
   for (PartitionId partition = 0; partition < found_.size(); ++partition) {
-    Ask(round, partition, kPeek, bytes, wait + patience_,
-        [self = self_, round, wait](size_t which, const grpc::Status& status) {
-          self->Looked(round, wait, which, status);
+    Add(round, partition, kPeek, bytes, wait + patience_,
+        [self = self_, round, wait, partition](const Reply& reply) {
+          self->Looked(round, wait, partition, reply);
         });
   }
+  Begin(round);
 }
 
 void Taking::Looked(const RoundPtr& round, milliseconds wait, size_t partition,
-                    const grpc::Status& status) {
+                    const Reply& reply) {
   const Lock lock(mutex_);
-  Asked& asked = *round->asked[partition];
-  asked.done = true;
+  round->asked[partition].done = true;
   --round->left;
   if (round->over || ended_) return;
-  if (status.ok()) {
-    (void)found_[partition].ParseFromString(ToBytes(asked.reply));
-  } else if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
+  if (reply.status.ok()) {
+    (void)found_[partition].ParseFromString(reply.bytes);
+  } else if (reply.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     ++unanswered_;
-  } else if (status.error_code() == grpc::StatusCode::UNAVAILABLE) {
+  } else if (reply.status.error_code() == grpc::StatusCode::UNAVAILABLE) {
     if (unreachable_++ == 0) {
-      why_ = status;
-      reason_ = ValueOf(asked.context.GetServerTrailingMetadata(), "dfsmr-reason");
+      why_ = reply.status;
+      reason_ = ValueOf(reply.trailers, "dfsmr-reason");
     }
   } else {
     round->over = true;
-    for (const auto& other : round->asked) other->context.TryCancel();
-    return Fail(status, asked);
+    for (const Asked& other : round->asked) other.call->Cancel();
+    return Fail(reply);
   }
   // A look without a wait is answered at once. Of one with a wait the first that has something is
   // enough: then all are looked at again.
   const bool something = wait > milliseconds(0) && !found_[partition].levels().empty();
   if (round->left > 0 && !something) return;
   round->over = true;
-  for (const auto& other : round->asked) {
-    if (!other->done) other->context.TryCancel();
+  for (const Asked& other : round->asked) {
+    if (!other.done) other.call->Cancel();
   }
   something ? Look(milliseconds(0)) : Judge();
 }
@@ -199,32 +200,31 @@ void Taking::Take(const std::vector<PartitionId>& dealt) {
     v1::ReadyRequest request = asked_;
     request.clear_wait();
     request.set_max_tasks(tasks);
-    Ask(round, partition, kReady, request.SerializeAsString(), kTakes,
-        [self = self_, round, of = partition](size_t which, const grpc::Status& status) {
-          self->Took(round, of, which, status);
+    Add(round, partition, kReady, request.SerializeAsString(), kTakes,
+        [self = self_, round, of = partition](const Reply& reply) {
+          self->Took(round, of, reply);
         });
   }
+  Begin(round);
 }
 
-void Taking::Took(const RoundPtr& round, PartitionId partition, size_t which,
-                  const grpc::Status& status) {
+void Taking::Took(const RoundPtr& round, PartitionId partition, const Reply& reply) {
   const Lock lock(mutex_);
-  Asked& asked = *round->asked[which];
-  if (status.ok()) (void)taken_[partition].ParseFromString(ToBytes(asked.reply));
+  if (reply.status.ok()) (void)taken_[partition].ParseFromString(reply.bytes);
   if (--round->left > 0) return;
   if (cancelled_) {
     GiveBack(/*perhaps=*/false);
     return End(grpc::Status::CANCELLED);
   }
-  v1::ReadyResponse reply;
+  v1::ReadyResponse whole;
   std::map<PartitionId, int> next;
   for (const PartitionId of : dealt_) {
     const auto& from = taken_[of].tasks();
     const int at = next[of]++;
-    if (at < from.size()) *reply.add_tasks() = from.Get(at);
+    if (at < from.size()) *whole.add_tasks() = from.Get(at);
   }
-  if (reply.tasks().empty()) return LookAgain();
-  out_ = ToBuffer(reply.SerializeAsString());
+  if (whole.tasks().empty()) return LookAgain();
+  out_ = ToBuffer(whole.SerializeAsString());
   End(grpc::Status::OK);
 }
 
@@ -245,9 +245,9 @@ void Taking::GiveBack(bool perhaps) {
 
 // The end ----------------------------------------------------------------------------------------
 
-void Taking::Fail(const grpc::Status& status, const Asked& asked) {
-  PassTrailersBack(asked.context, context_);
-  End(status);
+void Taking::Fail(const Reply& reply) {
+  PassTrailersBack(reply.trailers, context_);
+  End(reply.status);
 }
 
 void Taking::EndUnreachable() {
@@ -274,8 +274,8 @@ void Taking::OnCancel() {
   const Lock lock(mutex_);
   cancelled_ = true;
   if (!round_ || round_->takes) return;
-  for (const auto& asked : round_->asked) {
-    if (!asked->done) asked->context.TryCancel();
+  for (const Asked& asked : round_->asked) {
+    if (!asked.done) asked.call->Cancel();
   }
 }
 

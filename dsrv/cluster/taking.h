@@ -19,6 +19,7 @@
 #include "dfsmr/peer.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/cluster/front.h"
+#include "dsrv/cluster/part_call.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
@@ -39,19 +40,18 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   // One question of a round: what is asked of all goes on when all, or one with something, have
   // answered.
   struct Asked {
-    grpc::ClientContext context;
-    grpc::ByteBuffer request;
-    grpc::ByteBuffer reply;
+    std::shared_ptr<PartCall> call;
     bool done = false;
   };
   struct Round {
-    std::vector<std::unique_ptr<Asked>> asked;
+    std::vector<Asked> asked;
     size_t left = 0;
     bool over = false;   // nobody waits for the rest
     bool takes = false;  // then each is let finish, since what it took must not be lost
   };
   using RoundPtr = std::shared_ptr<Round>;
-  using Answered = std::function<void(size_t which, const grpc::Status& status)>;
+  using Reply = DirectServices::Reply;
+  using Answered = std::function<void(const Reply& reply)>;
 
   // Takes what another poll for the same has found, waits for what it is about to find, or looks.
   void Share() REQUIRES(mutex_);
@@ -64,20 +64,20 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   void OnCancel() override;
   void OnDone() override;
 
-  void Ask(const RoundPtr& round, PartitionId partition, const char* method,
-           const std::string& request, milliseconds patience, const Answered& answered)
+  void Add(const RoundPtr& round, PartitionId partition, const char* method,
+           const std::string& request, milliseconds patience, Answered answered)
       REQUIRES(mutex_);
+  // Asks all of the round.
+  void Begin(const RoundPtr& round) REQUIRES(mutex_);
   // Looks at all partitions, and waits there for so long if there is nothing.
   void Look(milliseconds wait) REQUIRES(mutex_);
-  void Looked(const RoundPtr& round, milliseconds wait, size_t partition,
-              const grpc::Status& status);
+  void Looked(const RoundPtr& round, milliseconds wait, size_t partition, const Reply& reply);
   void Judge() REQUIRES(mutex_);
   void Take(const std::vector<PartitionId>& dealt) REQUIRES(mutex_);
-  void Took(const RoundPtr& round, PartitionId partition, size_t which,
-            const grpc::Status& status);
+  void Took(const RoundPtr& round, PartitionId partition, const Reply& reply);
   void LookAgain() REQUIRES(mutex_);
   void GiveBack(bool perhaps) REQUIRES(mutex_);
-  void Fail(const grpc::Status& status, const Asked& asked) REQUIRES(mutex_);
+  void Fail(const Reply& reply) REQUIRES(mutex_);
   void EndUnreachable() REQUIRES(mutex_);
   void End(const grpc::Status& status) REQUIRES(mutex_);
 
@@ -86,6 +86,7 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   grpc::ByteBuffer request_;
   grpc::ByteBuffer out_;
   v1::ReadyRequest asked_;
+  std::shared_ptr<const DirectOrigin> origin_;
   Clock::time_point until_;
 
   Mutex mutex_;

@@ -23,7 +23,7 @@ struct Kept {
                             .took =
                                 [this](const PartRow& part) {
                                   epoch = part.held.epoch;
-                                  keeper->Serves(part.id, server.inside);
+                                  keeper->Serves(part.id, server.inside, nullptr);
                                 },
                             .lost = [this](const std::string& why) { lost = why; },
                             .give =

@@ -1,0 +1,119 @@
+// What a front asks of one partition: a call, or the part of one that several have a share in.
+// Where this process serves the partition its services are asked without gRPC; else a part goes the
+// way of any call (passing.h), which waits for owners, crosses to other servers, and is repeated.
+#pragma once
+
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "dsrv/access/direct.h"
+#include "fsm/base/mutex.h"
+#include "storage/store.h"
+
+namespace dfsmr {
+
+class Front;
+class PartCalls;
+
+// Who asks in a call that came to the front, for the services; it enters `namespaces`, too.
+std::shared_ptr<const DirectOrigin> OriginOf(const grpc::GenericCallbackServerContext& outer,
+                                             const std::string& namespaces = "");
+
+class PartCall final : public std::enable_shared_from_this<PartCall> {
+ public:
+  using Deadline = std::chrono::system_clock::time_point;
+  struct Ask {
+    PartitionId partition = 0;
+    std::string method;
+    std::string request;
+    Deadline deadline = Deadline::max();
+  };
+  // Called once, from any thread, but not before Begin or Cancel has returned.
+  using Done = std::function<void(DirectServices::Reply)>;
+
+  // `outer`: the call that it is a part of, which outlives it.
+  PartCall(Front& front, const grpc::GenericCallbackServerContext& outer,
+           std::shared_ptr<const DirectOrigin> origin, Ask ask, Done done);
+  void Begin();
+  // False: there is no direct way, and `done` is never called. Where the services do not let it in,
+  // the reply says so.
+  bool BeginDirectly() {
+    only_directly_ = true;
+    return AskDirectly();
+  }
+  // Nobody waits for it any more: it ends with CANCELLED, unless it has ended.
+  void Cancel();
+
+ private:
+  friend class PartCalls;
+  struct ByGrpc;
+
+  bool AskDirectly();
+  void AskFront();
+  void Answered(DirectServices::Reply reply);
+  void Settle(DirectServices::Reply reply);
+  // Ends one that is under way directly, whatever it comes to.
+  void EndAs(DirectServices::Reply reply);
+  void Finish(DirectServices::Reply reply);
+
+  Front& front_;
+  const grpc::GenericCallbackServerContext& outer_;
+  const std::shared_ptr<const DirectOrigin> origin_;
+  const Ask ask_;
+  const bool reads_only_;
+  const bool waits_;  // for something to happen, as long as the caller likes
+  Done done_;
+  bool only_directly_ = false;
+
+  Mutex mutex_;
+  std::shared_ptr<DirectServices> services_ GUARDED(mutex_);  // that are asked
+  std::shared_ptr<DirectServices::Call> direct_ GUARDED(mutex_);
+  std::shared_ptr<ByGrpc> by_grpc_ GUARDED(mutex_);
+  std::optional<DirectServices::Reply> early_ GUARDED(mutex_);  // it came while it was asked
+  bool asking_ GUARDED(mutex_) = false;
+  bool cancelled_ GUARDED(mutex_) = false;
+  bool over_ GUARDED(mutex_) = false;
+};
+
+// The parts that are asked directly and are not answered yet. Any thread.
+class PartCalls {
+ public:
+  PartCalls();
+  ~PartCalls();
+
+  void Enter(const std::shared_ptr<PartCall>& call);
+  void Leave(PartCall* call);
+  // Whether any is under way for this partition, or for any. `brief`: those that do not wait for
+  // something to happen.
+  bool Any(std::optional<PartitionId> of, bool brief = false) const;
+  // They will never be answered, and end here and now. `ending`: the server stops.
+  void Lose(std::optional<PartitionId> of, bool ending);
+
+ private:
+  using Time = std::chrono::system_clock::time_point;
+  struct Entry {
+    std::shared_ptr<PartCall> call;
+    std::optional<std::multimap<Time, PartCall*>::iterator> due;
+  };
+  void Watch();
+
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::unordered_map<PartCall*, Entry> calls_ GUARDED(mutex_);
+  std::multimap<Time, PartCall*> due_ GUARDED(mutex_);
+  bool ended_ GUARDED(mutex_) = false;
+  std::thread watcher_;
+};
+
+}  // namespace dfsmr

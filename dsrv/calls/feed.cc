@@ -4,7 +4,6 @@
 
 #include "dsrv/wire/replies.h"
 #include "dsrv/wire/requests.h"
-#include "storage/rows/feed.h"
 
 namespace dfsmr {
 namespace {

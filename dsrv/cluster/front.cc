@@ -72,6 +72,7 @@ void Front::SetRoutes(Routes routes) {
     }
   }
   for (const auto& call : All()) call->Rerouted();
+  parts_.Rerouted();
 }
 
 void Front::SetRoute(PartitionId partition, Route route) {

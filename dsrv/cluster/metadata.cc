@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::string_view kForServices[] = {"authorization", "traceparent", "tracestate"};
 
+}  // namespace
+
 bool IsPrintable(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7f; });
 }
-
-}  // namespace
 
 std::string ValueOf(const Metadata& metadata, std::string_view key) {
   const auto found = metadata.find({key.data(), key.size()});

@@ -21,6 +21,8 @@ std::string ValueOf(const Metadata& metadata, std::string_view key);
 // The text after "Bearer" in the authorization; empty: there is none.
 std::string BearerOf(const Metadata& metadata);
 
+bool IsPrintable(std::string_view text);
+
 // From the client to the owner: only what the services read. gRPC takes any bytes from the network,
 // and ends the process that hands it one that is not printable.
 void PassOn(const Metadata& metadata, grpc::ClientContext* context);

@@ -5,6 +5,7 @@
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/passing.h"
+#include "dsrv/cluster/proof.h"
 #include "dsrv/cluster/reach.h"
 #include "dsrv/cluster/run_after.h"
 
@@ -15,6 +16,25 @@ using Reply = DirectServices::Reply;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookAgain{5};  // from one look at the lease to the next
+// For what is with a server that is not the owner any more.
+constexpr milliseconds kLastWord{500};
+
+// As the front tells its services who asks.
+void Describe(const DirectOrigin& origin, PartitionId partition, grpc::ClientContext* context) {
+  const auto add = [context](std::string_view key, const std::string& value) {
+    if (!value.empty()) context->AddMetadata(std::string(key), value);
+  };
+  const std::string bearer(origin.Bearer());
+  if (!bearer.empty() && IsPrintable(bearer)) add("authorization", "Bearer " + bearer);
+  if (IsPrintable(origin.traceparent())) add("traceparent", origin.traceparent());
+  add(door::kKey, door::Key());
+  add(door::kPeer, origin.Peer());
+  add(door::kCertificate, origin.Certificate());
+  add(door::kName, std::string(origin.Door()));
+  add(door::kRequestId, origin.RequestId());
+  add(door::kNamespaces, std::string(origin.Besides()));
+  add(kForPartition, std::to_string(partition));
+}
 
 Reply Unanswered(const NoAnswer& why) {
   return {.status = {grpc::StatusCode::UNAVAILABLE, why.message},
@@ -51,10 +71,8 @@ struct PartCall::ByGrpc {
   grpc::ByteBuffer reply;
 };
 
-PartCall::PartCall(Front& front, const grpc::GenericCallbackServerContext& outer,
-                   std::shared_ptr<const DirectOrigin> origin, Ask ask, Done done)
+PartCall::PartCall(Front& front, std::shared_ptr<const DirectOrigin> origin, Ask ask, Done done)
     : front_(front),
-      outer_(outer),
       origin_(std::move(origin)),
       ask_(std::move(ask)),
       reads_only_(FactsOf(ask_.method).reads_only),
@@ -62,7 +80,13 @@ PartCall::PartCall(Front& front, const grpc::GenericCallbackServerContext& outer
       done_(std::move(done)) {}
 
 void PartCall::Begin() {
-  if (!AskDirectly()) AskFront();
+  if (!GivenUp() && !AskDirectly()) AskFront();
+}
+
+// It was cancelled before it began.
+bool PartCall::GivenUp() {
+  const Lock lock(mutex_);
+  return cancelled_ || over_;
 }
 
 // False: it has to go the other way.
@@ -78,6 +102,10 @@ bool PartCall::AskDirectly() {
   }
   const auto self = shared_from_this();
   front_.parts().Enter(self);
+  if (GivenUp()) {  // meanwhile
+    front_.parts().Leave(this);
+    return true;
+  }
   auto call = route->direct->Ask(ask_.method, ask_.request, origin_, ask_.deadline,
                                  [self](Reply reply) { self->Answered(std::move(reply)); });
   if (!call) {
@@ -101,12 +129,83 @@ bool PartCall::AskDirectly() {
   return true;
 }
 
+// Together with others --------------------------------------------------------------------------
+
+std::shared_ptr<Peer> PartCall::Way() const {
+  const auto route = front_.route(ask_.partition);
+  const bool may = route->kind == Route::Kind::kThere && !ask_.waits && !front_.ending() &&
+                   ReachOf(ask_.method).reach != Reach::kForAll;
+  if (!may || !route->peer->answers || route->peer->silent) return nullptr;
+  if (route->peer->channel->GetState(true) != GRPC_CHANNEL_READY) return nullptr;
+  return route->peer;
+}
+
+void PartCall::Leaves(std::shared_ptr<Peer> peer) {
+  const auto self = shared_from_this();
+  front_.parts().Enter(self, /*away=*/true);
+  bool over = false;
+  {
+    const Lock lock(mutex_);
+    away_ = std::move(peer);
+    left_ = LeaseTimeNow();
+    over = over_;
+  }
+  if (over) return front_.parts().Leave(this);
+  Compare();  // the front may have gone over its calls just before
+}
+
+void PartCall::Returns(Reply reply) {
+  if (!reply.let_in) return AskFrontInstead();
+  front_.meter().Forwarded(FactsOf(ask_.method).name, "answered");
+  if (!waits_) front_.meter().ForwardTook(LeaseTimeNow() - left_);
+  EndAs(std::move(reply));
+}
+
+// A server of an earlier version does not know such calls, and has done nothing.
+void PartCall::Fails(const grpc::Status& status) {
+  const bool unknown = status.error_code() == grpc::StatusCode::UNIMPLEMENTED ||
+                       status.error_code() == grpc::StatusCode::UNAUTHENTICATED;
+  unknown ? AskFrontInstead() : LoseAway();
+}
+
+// What only reads is asked again; of other parts nobody knows whether they were done.
+void PartCall::LoseAway() {
+  {
+    const Lock lock(mutex_);
+    if (over_ || !away_) return;
+  }
+  if (reads_only_) return AskFrontInstead();
+  front_.meter().Forwarded(FactsOf(ask_.method).name, "unknown");
+  EndAs(Unanswered(WhyLost(reads_only_, front_.ending())));
+}
+
+void PartCall::AskFrontInstead() {
+  {
+    const Lock lock(mutex_);
+    if (over_ || !std::exchange(away_, nullptr)) return;
+  }
+  const auto self = shared_from_this();
+  front_.parts().Leave(this);
+  AskFront();
+}
+
+void PartCall::Compare() {
+  std::shared_ptr<Peer> peer;
+  {
+    const Lock lock(mutex_);
+    peer = away_;
+  }
+  const auto route = front_.route(ask_.partition);
+  const bool same = route->kind == Route::Kind::kThere && route->peer == peer;
+  if (!peer || (same && !peer->silent)) return;
+  RunAfter(kLastWord, [self = shared_from_this()] { self->LoseAway(); });
+}
+
+// By the way of any call --------------------------------------------------------------------------
+
 void PartCall::AskFront() {
   auto way = std::make_shared<ByGrpc>();
-  AskInner(outer_, ask_.partition, &way->context);
-  if (!origin_->Besides().empty()) {
-    way->context.AddMetadata(std::string(door::kNamespaces), std::string(origin_->Besides()));
-  }
+  Describe(*origin_, ask_.partition, &way->context);
   if (ask_.deadline != Deadline::max()) way->context.set_deadline(ask_.deadline);
   way->request = ToBuffer(ask_.request);
   {
@@ -161,13 +260,13 @@ void PartCall::Settle(Reply reply) {
 
 void PartCall::EndAs(Reply reply) {
   std::shared_ptr<DirectServices::Call> call;
+  const auto self = shared_from_this();
   {
     const Lock lock(mutex_);
     if (over_ || by_grpc_) return;
     over_ = true;
     call.swap(direct_);
   }
-  const auto self = shared_from_this();
   front_.parts().Leave(this);
   if (call) call->Cancel();  // does nothing where it has ended
   Finish(std::move(reply));
@@ -202,10 +301,11 @@ PartCalls::~PartCalls() {
   watcher_.join();
 }
 
-void PartCalls::Enter(const std::shared_ptr<PartCall>& call) {
+void PartCalls::Enter(const std::shared_ptr<PartCall>& call, bool away) {
   const Lock lock(mutex_);
   Entry& entry = calls_[call.get()];
   entry.call = call;
+  entry.away = away;
   if (call->ask_.deadline == Time::max()) return;
   entry.due = due_.emplace(call->ask_.deadline, call.get());
   if (*entry.due == due_.begin()) changed_.NotifyAll();
@@ -224,7 +324,8 @@ void PartCalls::Leave(PartCall* call) {
 bool PartCalls::Any(std::optional<PartitionId> of, bool brief) const {
   const Lock lock(mutex_);
   for (const auto& [call, entry] : calls_) {
-    if ((!of || call->ask_.partition == *of) && !(brief && call->waits_)) return true;
+    const bool counts = !of || (call->ask_.partition == *of && !entry.away);
+    if (counts && !(brief && call->waits_)) return true;
   }
   return false;
 }
@@ -234,7 +335,8 @@ void PartCalls::Lose(std::optional<PartitionId> of, bool ending) {
   {
     const Lock lock(mutex_);
     for (const auto& [call, entry] : calls_) {
-      if (!of || call->ask_.partition == *of) lost.push_back(entry.call);
+      const bool meant = !of || call->ask_.partition == *of;
+      if (ending || (meant && !entry.away)) lost.push_back(entry.call);
     }
   }
   for (const auto& call : lost) {
@@ -242,6 +344,17 @@ void PartCalls::Lose(std::optional<PartitionId> of, bool ending) {
     call->EndAs(stops ? Reply{.status = {grpc::StatusCode::UNAVAILABLE, "the server stops"}}
                       : Unanswered(WhyLost(call->reads_only_, ending)));
   }
+}
+
+void PartCalls::Rerouted() {
+  std::vector<std::shared_ptr<PartCall>> away;
+  {
+    const Lock lock(mutex_);
+    for (const auto& [call, entry] : calls_) {
+      if (entry.away) away.push_back(entry.call);
+    }
+  }
+  for (const auto& call : away) call->Compare();
 }
 
 // Ends what is not answered in time.

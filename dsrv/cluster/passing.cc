@@ -19,7 +19,7 @@ constexpr LeaseTime kForOwner = seconds(2);
 constexpr LeaseTime kForWay = seconds(1);  // to the owner, or to the lease
 // A server that has given the partition away has decided what it had, and says so at once; one that
 // is gone says nothing.
-constexpr LeaseTime kLastWord = std::chrono::milliseconds(500);
+constexpr LeaseTime kForLastWord = std::chrono::milliseconds(500);
 constexpr LeaseTime kBetweenTries = std::chrono::milliseconds(20);
 
 NoAnswer Stops() { return {Reason::kNone, "the server stops"}; }
@@ -560,7 +560,7 @@ void Passing::Compare() {
   const bool cut_off = same && !route->peer->answers && (OfFeed() || route->peer->silent);
   if ((same && !cut_off) || try_->lost) return;
   try_->lost = true;
-  give_up_ = LeaseTimeNow() + kLastWord;
+  give_up_ = LeaseTimeNow() + kForLastWord;
   front_.Wait(self_);
 }
 

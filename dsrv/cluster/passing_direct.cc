@@ -21,7 +21,7 @@ bool Passing::SendDirectly(const Route& route) {
                          .besides = origin_.namespaces,
                          .traceparent = ValueOf(metadata, "traceparent")});
   direct_ = std::make_shared<PartCall>(
-      front_, *context_, std::move(origin),
+      front_, std::move(origin),
       PartCall::Ask{.partition = partition_,
                     .method = method_,
                     .request = ToBytes(*first_),

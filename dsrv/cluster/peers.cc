@@ -4,6 +4,7 @@
 
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
+#include "dsrv/cluster/part_batch.h"
 #include "dsrv/cluster/proof.h"
 
 namespace dfsmr {
@@ -18,6 +19,7 @@ constexpr const char* kSpaceKey = "dfsmr-namespace";
 constexpr std::chrono::seconds kDelivery{5};
 constexpr const char* kDeliverMethod = "/dfsmr.peer.Peer/Deliver";
 constexpr const char* kAnswerMethod = "/dfsmr.peer.Peer/Answer";
+constexpr const char* kPartsMethod = "/dfsmr.peer.Peer/Parts";
 
 // A call of another server, with one request and one reply. What is to be done with the request is
 // done once it is read.
@@ -50,7 +52,8 @@ class PeerCall final : public grpc::ServerGenericBidiReactor {
 // What one server asks another one.
 struct PeerAsk {
   const char* method;
-  std::chrono::milliseconds patience;
+  std::chrono::milliseconds patience{};
+  std::chrono::system_clock::time_point until = {};  // in place of `patience`
   std::string request = {};
   const char* key = "";  // of metadata, where there is a value
   std::string value = {};
@@ -67,7 +70,9 @@ void AskPeer(const Front& front, const std::shared_ptr<Peer>& peer, const PeerAs
   };
   auto asked = std::make_shared<Asked>();
   asked->request = ToBuffer(ask.request);
-  asked->context.set_deadline(std::chrono::system_clock::now() + ask.patience);
+  const bool patient = ask.patience > ask.patience.zero();
+  asked->context.set_deadline(patient ? std::chrono::system_clock::now() + ask.patience
+                                      : ask.until);
   asked->context.AddMetadata(
       std::string(kPassedOn),
       Prove(front.outside().secret,
@@ -105,10 +110,10 @@ void ServeAdoption(const Front& front, PeerCall& call, const std::string& ns) {
 bool IsOfPeer(const grpc::GenericCallbackServerContext& context) {
   const std::string& method = context.method();
   return method == kPingMethod || method == kAdoptMethod || method == kDeliverMethod ||
-         method == kAnswerMethod;
+         method == kAnswerMethod || method == kPartsMethod;
 }
 
-grpc::ServerGenericBidiReactor* TakeFromPeer(const Front& front,
+grpc::ServerGenericBidiReactor* TakeFromPeer(Front& front,
                                              const grpc::GenericCallbackServerContext& context) {
   const Metadata& metadata = context.client_metadata();
   const std::string method = context.method();
@@ -123,6 +128,10 @@ grpc::ServerGenericBidiReactor* TakeFromPeer(const Front& front,
   const bool look = metadata.find(kLookKey) != metadata.end();
   const std::string ns = ValueOf(metadata, kSpaceKey);
   return new PeerCall([&front, method, look, ns](PeerCall& call, const std::string& request) {
+    if (method == kPartsMethod) {
+      return ServeParts(front, request,
+                        [&call](const std::string& replies) { call.Reply(replies); });
+    }
     if (method == kDeliverMethod) return ServeDelivery(front, call, request);
     if (method == kAnswerMethod) return ServeQuestion(front, call, request);
     if (method == kAdoptMethod) return ServeAdoption(front, call, ns);
@@ -156,6 +165,13 @@ void HaveAnswered(const Front& front, const std::shared_ptr<Peer>& peer,
           [done = std::move(done)](const grpc::Status& status, const std::string& reply) {
             done(status.ok() ? std::optional(reply) : std::nullopt);
           });
+}
+
+void HavePartsDone(const Front& front, const std::shared_ptr<Peer>& peer, const std::string& parts,
+                   std::chrono::system_clock::time_point deadline,
+                   std::function<void(const grpc::Status&, const std::string&)> done) {
+  AskPeer(front, peer, {.method = kPartsMethod, .until = deadline, .request = parts},
+          std::move(done));
 }
 
 void Ping(const Front& front, const std::shared_ptr<Peer>& peer, bool look,

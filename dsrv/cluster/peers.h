@@ -1,6 +1,6 @@
 // What servers that share a store ask of each other, apart from calls that they pass on: whether
 // one answers, that its partitions adopt what home has changed, that they apply messages of others,
-// and what home has to know of them.
+// what home has to know of them, and parts of calls.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -19,7 +19,7 @@ namespace dfsmr {
 // Whether a call is one of these.
 bool IsOfPeer(const grpc::GenericCallbackServerContext& context);
 // Answers it, if a server of this store asks it of this one. REQUIRES: it is one of these.
-grpc::ServerGenericBidiReactor* TakeFromPeer(const Front& front,
+grpc::ServerGenericBidiReactor* TakeFromPeer(Front& front,
                                              const grpc::GenericCallbackServerContext& context);
 
 // Asks another server to have its partitions adopt what home has changed. `done` is called once,
@@ -36,6 +36,12 @@ void HaveDelivered(const Front& front, const std::shared_ptr<Peer>& peer,
 void HaveAnswered(const Front& front, const std::shared_ptr<Peer>& peer,
                   const std::string& question, std::chrono::milliseconds patience,
                   std::function<void(std::optional<std::string> reply)> done);
+
+// Asks another server for parts of a call, as peer::Parts, which its partitions are asked without
+// more ado. `done` is called once, with peer::PartReplies where it has answered.
+void HavePartsDone(const Front& front, const std::shared_ptr<Peer>& peer, const std::string& parts,
+                   std::chrono::system_clock::time_point deadline,
+                   std::function<void(const grpc::Status& status, const std::string& reply)> done);
 
 // Asks another server whether it can be reached, and says whether there is something new to see.
 // `done` is called once, from any thread; with the cause, where it cannot.

@@ -6,6 +6,7 @@
 #include "dsrv/access/door_key.h"
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
+#include "dsrv/cluster/part_batch.h"
 
 namespace dfsmr {
 namespace {
@@ -73,7 +74,7 @@ void Scatter::Ask() {
     const Lock lock(mutex_);
     for (const Asked& asked : asked_) calls.push_back(asked.call);
   }
-  for (const auto& call : calls) call->Begin();
+  BeginAll(front_, calls);
 }
 
 void Scatter::Prepare(const std::vector<Question>& questions) {
@@ -83,7 +84,7 @@ void Scatter::Prepare(const std::vector<Question>& questions) {
     const Question& question = questions[i];
     round.push_back({.partition = question.partition,
                      .call = std::make_shared<PartCall>(
-                         front_, *context_, origin_,
+                         front_, origin_,
                          PartCall::Ask{.partition = question.partition,
                                        .method = method_,
                                        .request = question.request,

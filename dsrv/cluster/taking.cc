@@ -9,6 +9,7 @@
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/levels.h"
 #include "dsrv/cluster/metadata.h"
+#include "dsrv/cluster/part_batch.h"
 #include "dsrv/cluster/run_after.h"
 
 namespace dfsmr {
@@ -86,20 +87,24 @@ std::string Taking::NameOfLook() const {
 }
 
 void Taking::Add(const RoundPtr& round, PartitionId partition, const char* method,
-                 const std::string& request, milliseconds patience, Answered answered) {
+                 const std::string& request, milliseconds patience, Answered answered,
+                 bool waits) {
   const auto most = std::chrono::system_clock::now() + patience;
   round->asked.push_back({std::make_shared<PartCall>(
-      front_, *context_, origin_,
+      front_, origin_,
       PartCall::Ask{.partition = partition,
                     .method = method,
                     .request = request,
-                    .deadline = std::min(context_->deadline(), most)},
+                    .deadline = std::min(context_->deadline(), most),
+                    .waits = waits},
       std::move(answered))});
   ++round->left;
 }
 
 void Taking::Begin(const RoundPtr& round) {
-  for (const Asked& asked : round->asked) asked.call->Begin();
+  std::vector<std::shared_ptr<PartCall>> calls;
+  for (const Asked& asked : round->asked) calls.push_back(asked.call);
+  BeginAll(front_, calls);
 }
 
 // Looks ------------------------------------------------------------------------------------------
@@ -121,7 +126,8 @@ void Taking::Look(milliseconds wait) {
     Add(round, partition, kPeek, bytes, wait + patience_,
         [self = self_, round, wait, partition](const Reply& reply) {
           self->Looked(round, wait, partition, reply);
-        });
+        },
+        /*waits=*/wait > milliseconds(0));
   }
   Begin(round);
 }

@@ -65,7 +65,8 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   void OnDone() override;
 
   void Add(const RoundPtr& round, PartitionId partition, const char* method,
-           const std::string& request, milliseconds patience, Answered answered)
+           const std::string& request, milliseconds patience, Answered answered,
+           bool waits = false)
       REQUIRES(mutex_);
   // Asks all of the round.
   void Begin(const RoundPtr& round) REQUIRES(mutex_);

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "dsrv/cluster/part_batch.h"
+#include "dsrv/cluster/metadata.h"
 #include "tests/dsrv/cluster/servers.h"
 
 namespace dfsmr {
@@ -161,12 +163,11 @@ TEST_CASE("without the lease nothing is told that was decided") {
 TEST_CASE("a part ends when its time is over, or nobody waits for it") {
   DirectServer one;
   one.Owns();
-  const grpc::GenericCallbackServerContext outer;
   const auto origin = std::make_shared<const DirectOrigin>(DirectOrigin::Told{});
   const auto ask = [&](std::chrono::system_clock::time_point deadline) {
     auto told = std::make_shared<std::promise<Reply>>();
     auto call = std::make_shared<PartCall>(
-        one.server.front, outer, origin,
+        one.server.front, origin,
         PartCall::Ask{.partition = kHome,
                       .method = kChange,
                       .request = "text",
@@ -183,6 +184,108 @@ TEST_CASE("a part ends when its time is over, or nobody waits for it") {
   CHECK(gone.second.get().status.error_code() == grpc::StatusCode::CANCELLED);
   CHECK(one.direct->Asked(1)->cancelled);
   CHECK_FALSE(one.server.front.parts().Any({}));
+  // One that is given up before it begins is not asked.
+  std::promise<Reply> told;
+  auto never = std::make_shared<PartCall>(one.server.front, origin,
+                                          PartCall::Ask{.method = kChange, .request = "text"},
+                                          [&told](Reply reply) { told.set_value(reply); });
+  never->Cancel();
+  never->Begin();
+  CHECK(told.get_future().get().status.error_code() == grpc::StatusCode::CANCELLED);
+  CHECK(one.direct->count() == 2);
+  CHECK_FALSE(one.server.front.parts().Any({}));
+}
+
+namespace {
+
+// Of four partitions the last two are another server's.
+struct Apart {
+  Apart() {
+    here.front.SetOwn(own);
+    for (PartitionId id = 2; id < 4; ++id) {
+      there.front.SetRoute(id, Direct());
+      here.Owner(there, id);
+    }
+  }
+  Route Direct() {
+    return {.kind = Route::Kind::kHere, .peer = {}, .inside = there.inside, .direct = direct};
+  }
+  // Parts for both, of which each tells its reply.
+  std::vector<std::future<Reply>> Ask(const std::string& method) {
+    std::vector<std::future<Reply>> replies;
+    std::vector<std::shared_ptr<PartCall>> calls;
+    for (PartitionId id = 2; id < 4; ++id) {
+      auto told = std::make_shared<std::promise<Reply>>();
+      replies.push_back(told->get_future());
+      calls.push_back(std::make_shared<PartCall>(
+          here.front, origin,
+          PartCall::Ask{.partition = id, .method = method, .request = "to " + std::to_string(id)},
+          [told](Reply reply) { told->set_value(std::move(reply)); }));
+    }
+    BeginAll(here.front, calls);
+    return replies;
+  }
+
+  std::shared_ptr<dfsmr::Direct> direct = std::make_shared<dfsmr::Direct>();
+  Server there{"b", 4};
+  Server here{"a", 4};
+  std::shared_ptr<grpc::GenericStub> own =
+      std::make_shared<grpc::GenericStub>(here.server->InProcessChannel({}));
+  std::shared_ptr<const DirectOrigin> origin = std::make_shared<const DirectOrigin>(
+      DirectOrigin::Told{.peer = "somebody", .bearer = "secret", .besides = "other"});
+};
+
+}  // namespace
+
+TEST_CASE("parts for the same server go there together, in the name of who asks") {
+  Apart apart;
+  auto replies = apart.Ask(kChange);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto asked = apart.direct->Asked(i);
+    CHECK(asked->request == "to " + std::to_string(2 + i));
+    CHECK(asked->origin->Peer() == "somebody");
+    CHECK(asked->origin->Bearer() == "secret");
+    CHECK(asked->origin->Besides() == "other");
+  }
+  apart.direct->Asked(1)->done({.status = {grpc::StatusCode::NOT_FOUND, "none"},
+                                .trailers = {{"dfsmr-reason", "NO_SUCH_INSTANCE"}}});
+  apart.direct->Asked(0)->done({.status = grpc::Status::OK, .bytes = "reply"});
+  CHECK(replies[0].get().bytes == "reply");
+  const Reply second = replies[1].get();
+  CHECK(second.status.error_code() == grpc::StatusCode::NOT_FOUND);
+  CHECK(second.trailers == Trailers{{"dfsmr-reason", "NO_SUCH_INSTANCE"}});
+  CHECK_FALSE(apart.here.front.parts().Any({}));
+  CHECK_FALSE(apart.there.front.parts().Any({}));
+}
+
+TEST_CASE("a part that is not taken there goes the way of any call") {
+  Apart apart;
+  apart.direct->at_once = true;
+  apart.there.front.SetRoute(3, {});
+  auto replies = apart.Ask(kChange);
+  CHECK(replies[0].get().bytes == "to 2");
+  apart.there.front.SetRoute(3, {.kind = Route::Kind::kHere, .inside = apart.there.inside});
+  CHECK(replies[1].get().bytes == "to 3");  // without the direct way
+  CHECK(apart.direct->count() == 1);
+}
+
+TEST_CASE("of parts that are lost together those that read are asked again") {
+  Apart apart;
+  auto changes = apart.Ask(kChange);
+  apart.direct->Asked(1);
+  auto reads = apart.Ask(kRead);
+  apart.direct->Asked(3);
+  CHECK_FALSE(apart.here.front.parts().Any(PartitionId{2}));  // not in this process
+  CHECK(apart.here.front.parts().Any({}));
+  for (PartitionId id = 2; id < 4; ++id) apart.here.Owns(id);
+  for (auto& change : changes) {
+    const Reply reply = change.get();
+    CHECK(reply.status.error_code() == grpc::StatusCode::UNAVAILABLE);
+    CHECK(reply.trailers == Trailers{{"dfsmr-reason", "OUTCOME_UNKNOWN"}});
+  }
+  CHECK(reads[0].get().bytes == "to 2");
+  CHECK(reads[1].get().bytes == "to 3");
+  for (size_t i = 0; i < 4; ++i) apart.direct->Asked(i)->done({.status = grpc::Status::OK});
 }
 
 }  // namespace dfsmr

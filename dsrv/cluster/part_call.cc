@@ -16,8 +16,6 @@ using Reply = DirectServices::Reply;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookAgain{5};  // from one look at the lease to the next
-// For what is with a server that is not the owner any more.
-constexpr milliseconds kLastWord{500};
 
 // As the front tells its services who asks.
 void Describe(const DirectOrigin& origin, PartitionId partition, grpc::ClientContext* context) {
@@ -75,8 +73,7 @@ PartCall::PartCall(Front& front, std::shared_ptr<const DirectOrigin> origin, Ask
     : front_(front),
       origin_(std::move(origin)),
       ask_(std::move(ask)),
-      reads_only_(FactsOf(ask_.method).reads_only),
-      waits_(FactsOf(ask_.method).waits),
+      facts_(FactsOf(ask_.method)),
       done_(std::move(done)) {}
 
 void PartCall::Begin() {
@@ -156,8 +153,8 @@ void PartCall::Leaves(std::shared_ptr<Peer> peer) {
 
 void PartCall::Returns(Reply reply) {
   if (!reply.let_in) return AskFrontInstead();
-  front_.meter().Forwarded(FactsOf(ask_.method).name, "answered");
-  if (!waits_) front_.meter().ForwardTook(LeaseTimeNow() - left_);
+  front_.meter().Forwarded(facts_.name, "answered");
+  if (!facts_.waits) front_.meter().ForwardTook(LeaseTimeNow() - left_);
   EndAs(std::move(reply));
 }
 
@@ -174,9 +171,9 @@ void PartCall::LoseAway() {
     const Lock lock(mutex_);
     if (over_ || !away_) return;
   }
-  if (reads_only_) return AskFrontInstead();
-  front_.meter().Forwarded(FactsOf(ask_.method).name, "unknown");
-  EndAs(Unanswered(WhyLost(reads_only_, front_.ending())));
+  if (facts_.reads_only) return AskFrontInstead();
+  front_.meter().Forwarded(facts_.name, "unknown");
+  EndAs(Unanswered(WhyLost(facts_.reads_only, front_.ending())));
 }
 
 void PartCall::AskFrontInstead() {
@@ -325,7 +322,7 @@ bool PartCalls::Any(std::optional<PartitionId> of, bool brief) const {
   const Lock lock(mutex_);
   for (const auto& [call, entry] : calls_) {
     const bool counts = !of || (call->ask_.partition == *of && !entry.away);
-    if (counts && !(brief && call->waits_)) return true;
+    if (counts && !(brief && call->facts_.waits)) return true;
   }
   return false;
 }
@@ -340,9 +337,9 @@ void PartCalls::Lose(std::optional<PartitionId> of, bool ending) {
     }
   }
   for (const auto& call : lost) {
-    const bool stops = ending && call->reads_only_;
+    const bool stops = ending && call->facts_.reads_only;
     call->EndAs(stops ? Reply{.status = {grpc::StatusCode::UNAVAILABLE, "the server stops"}}
-                      : Unanswered(WhyLost(call->reads_only_, ending)));
+                      : Unanswered(WhyLost(call->facts_.reads_only, ending)));
   }
 }
 

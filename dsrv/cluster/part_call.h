@@ -19,6 +19,7 @@
 
 #include "dsrv/access/direct.h"
 #include "dsrv/cluster/lease_time.h"
+#include "dsrv/cluster/method_facts.h"
 #include "fsm/base/mutex.h"
 #include "storage/store.h"
 
@@ -87,8 +88,7 @@ class PartCall final : public std::enable_shared_from_this<PartCall> {
   Front& front_;
   const std::shared_ptr<const DirectOrigin> origin_;
   const Ask ask_;
-  const bool reads_only_;
-  const bool waits_;  // for something to happen, as long as the caller likes
+  const MethodFacts facts_;
   Done done_;
   bool only_directly_ = false;
 

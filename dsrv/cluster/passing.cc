@@ -1,8 +1,5 @@
 #include "dsrv/cluster/passing.h"
 
-#include <google/protobuf/descriptor.h>
-#include <google/protobuf/descriptor.pb.h>
-
 #include <algorithm>
 #include <charconv>
 
@@ -17,28 +14,11 @@ using std::chrono::seconds;
 
 constexpr LeaseTime kForOwner = seconds(2);
 constexpr LeaseTime kForWay = seconds(1);  // to the owner, or to the lease
-// A server that has given the partition away has decided what it had, and says so at once; one that
-// is gone says nothing.
-constexpr LeaseTime kForLastWord = std::chrono::milliseconds(500);
 constexpr LeaseTime kBetweenTries = std::chrono::milliseconds(20);
 
 NoAnswer Stops() { return {Reason::kNone, "the server stops"}; }
 
 }  // namespace
-
-MethodFacts FactsOf(const std::string& path) {
-  std::string name = path.substr(std::min<size_t>(1, path.size()));
-  std::ranges::replace(name, '/', '.');
-  const auto* const method =
-      google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
-  if (!method) return {};
-  return {.name = method->name(),
-          .many_requests = method->client_streaming(),
-          .many_replies = method->server_streaming(),
-          .reads_only = method->options().idempotency_level() ==
-                        google::protobuf::MethodOptions::NO_SIDE_EFFECTS,
-          .waits = method->input_type()->FindFieldByName("wait") != nullptr};
-}
 
 NoAnswer WhyLost(bool reads_only, bool ending) {
   if (reads_only) {
@@ -560,7 +540,7 @@ void Passing::Compare() {
   const bool cut_off = same && !route->peer->answers && (OfFeed() || route->peer->silent);
   if ((same && !cut_off) || try_->lost) return;
   try_->lost = true;
-  give_up_ = LeaseTimeNow() + kForLastWord;
+  give_up_ = LeaseTimeNow() + kLastWord;
   front_.Wait(self_);
 }
 

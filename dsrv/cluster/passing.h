@@ -4,12 +4,14 @@
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "dsrv/cluster/front.h"
+#include "dsrv/cluster/method_facts.h"
 #include "dsrv/cluster/part_call.h"
 #include "dsrv/cluster/proof.h"
 #include "dsrv/cluster/reach.h"
@@ -18,17 +20,9 @@
 
 namespace dfsmr {
 
-// What the front has to know of a method.
-struct MethodFacts {
-  std::string name = "_other";  // for people: "Start"
-  bool many_requests = true;
-  bool many_replies = true;
-  bool reads_only = false;
-  bool waits = false;  // for something to happen, as long as the caller likes
-};
-// By the path of a call, "/PACKAGE.SERVICE/METHOD". Of one that this build does not know: streams
-// both ways that may change something.
-MethodFacts FactsOf(const std::string& path);
+// A server that has given the partition away has decided what it had, and says so at once; one that
+// is gone says nothing. It is waited for so long.
+inline constexpr std::chrono::milliseconds kLastWord{500};
 
 // Why a front ends a call by itself: UNAVAILABLE, with a word for programs.
 struct NoAnswer {

@@ -56,6 +56,8 @@ Result<Ok> VisitEncoded(const FeedPage& page,
 Result<StatsRow> DecodeStats(std::string_view key, std::string_view value);
 
 void Add(const StoppedCounts& more, StoppedCounts* to);
+// So many times what is more, modulo 2^64.
+void Add(const GroupCounts& more, uint64_t by, GroupCounts* to);
 // What a row says of stopped instances that were dropped.
 Result<DroppedCounts> DroppedIn(std::string_view key, std::string_view value);
 

@@ -65,6 +65,13 @@ GroupCounts Decode(const record::GroupShare& in) {
   return counts;
 }
 
+void Add(const GroupCounts& more, uint64_t by, GroupCounts* to) {
+  for (size_t i = 0; i < to->members.size(); ++i) to->members[i] += by * more.members[i];
+  to->stuck += by * more.stuck;
+  to->progress_live += static_cast<int64_t>(by) * more.progress_live;
+  to->progress_stopped += static_cast<int64_t>(by) * more.progress_stopped;
+}
+
 Result<GroupRow> DecodeGroup(std::string_view key, std::string_view value) {
   return Decode(key, value);
 }

@@ -68,10 +68,7 @@ Result<std::string> AddGroup(std::string_view key, const std::vector<RowOf>& row
       sum = *std::move(share);
       continue;
     }
-    for (size_t i = 0; i < sum->counts.members.size(); ++i) {
-      /*mutant joined-group-of-home*/ sum->counts.members[i] += share->counts.members[i]; /*end*/
-    }
-    sum->counts.progress_stopped += share->counts.progress_stopped;
+    /*mutant joined-group-of-home*/ Add(share->counts, 1, &sum->counts); /*end*/
     sum->end_time = std::max(sum->end_time, share->end_time);
     if (share->order.action == GroupOrder::Action::kNone) continue;
     if (sum->order.action == GroupOrder::Action::kNone) sum->order = share->order;

@@ -21,14 +21,6 @@ namespace {
 // Namespaces and ids have no zero bytes.
 uint64_t HashOf(InstanceName name) { return PlaceHash(name.ns, std::string(name.id) + "\x01"); }
 
-// Modulo 2^64.
-void Add(const GroupCounts& more, uint64_t by, GroupCounts* to) {
-  for (size_t i = 0; i < to->members.size(); ++i) to->members[i] += by * more.members[i];
-  to->stuck += by * more.stuck;
-  to->progress_live += static_cast<int64_t>(by) * more.progress_live;
-  to->progress_stopped += static_cast<int64_t>(by) * more.progress_stopped;
-}
-
 }  // namespace
 
 void PutCopied(const Writer& writer, const Copied& copied) {

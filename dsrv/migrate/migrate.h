@@ -4,8 +4,9 @@
 // one of a single partition (storage/rows/joined.h), which may become one of several (spreading.h).
 // As long as it is not whole the target has a mark (storage/moved.h), so that nobody serves it. The
 // source has one from the beginning on, since what it would accept meanwhile would be lost. An
-// interrupted copy goes on where it was. At the end both are read and compared. The target's epochs go on above the source's, and it has a life of
-// its own: claims of before may report after, cursors of before are void.
+// interrupted copy goes on where it was. At the end both are read and compared. The target's epochs
+// go on above the source's, and it has a life of its own: claims of before may report after,
+// cursors of before are void.
 #pragma once
 
 #include <atomic>

@@ -3,14 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include "dfsmr/v1/admin.pb.h"
-#include "dfsmr/v1/schedule.pb.h"
 #include "dsrv/access/secret_file.h"
-#include "dsrv/calls/access_tokens.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/cluster/run_after.h"
 #include "dsrv/http/mapping.h"
 #include "dsrv/metrics/joined.h"
-#include "dsrv/wire/schedules.h"
 
 namespace dfsmr {
 namespace {
@@ -43,11 +40,6 @@ TlsFiles TlsOf(const Flags& flags) {
   TlsFiles files = flags.tls;
   files.client_ca = flags.http.client_ca;
   return files;
-}
-
-Error DoneElsewhere() {
-  return {Code::kUnavailable, Reason::kNone,
-          "another server of this store has to do that: ask there, or again later"};
 }
 
 bool MayScrape(const v1::AccessToken& caller) {
@@ -94,11 +86,7 @@ http::GuardOptions Web::ToGuard() const {
 
 void Web::Bind(Behind behind) {
   const Backend& backend = behind.backend;
-  auto bound = std::make_shared<Bound>(
-      Bound{.behind = std::move(behind), .hooks = {}, .collector = {}});
-  bound->hooks = {
-      .post = [&backend](Mailbox::Mail mail) { return backend.loop.Post(std::move(mail)); },
-      .elsewhere = [&backend](std::function<void()> job) { backend.pool.Post(std::move(job)); }};
+  auto bound = std::make_shared<Bound>(Bound{.behind = std::move(behind), .collector = {}});
   if (door_) {
     bound->collector = std::make_unique<metrics::Collector>(
         metrics::Sources{backend, bound->behind.store, bound->behind.audit,
@@ -139,18 +127,7 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
   options.base = flags_.http.base;
   options.guard = ToGuard();
   options.compat = flags_.compat;
-  options.session.asks = flags_.auth;
-  options.session.end = [this](const http::Asker& asker, auto done) {
-    const BoundPtr bound = this->bound();
-    if (!bound) return done(std::optional(DoneElsewhere()));
-    EndSession(bound->behind.backend, AskerOrigin(asker),
-               [bound, done = std::move(done)](const Error* error) {
-                 done(error ? std::optional(*error) : std::nullopt);
-               });
-  };
-  options.hook = [this](const http::Exchange& exchange, const std::string& ns,
-                        const std::string& path,
-                        auto done) { TakeHook(exchange, ns, path, std::move(done)); };
+  options.asks = flags_.auth;
   options.metrics = [this](const http::Exchange& exchange, auto done) {
     TakeScrape(exchange, std::move(done));
   };
@@ -169,36 +146,6 @@ void Web::Serve(grpc::Server& server, std::function<bool()> serving) {
   };
   router_ = std::make_unique<http::Router>(std::move(options), *inside_, *pages_);
   door_->Serve(*router_);
-}
-
-void Web::TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
-                   std::function<void(http::Response)> done) {
-  const BoundPtr bound = this->bound();
-  if (!bound) return done(http::ToResponse(http::Failure::Of(DoneElsewhere())));
-  const Backend* const backend = &bound->behind.backend;
-  if (!backend->gate.Admit()) return done(http::ToResponse(http::Failure::Of(Stopping())));
-  const http::Request& asked = exchange.request;
-  ReceiveWebhook(
-      bound->hooks, {ns, path, asked.query, asked.headers, asked.body},
-      [bound, backend, ns, id = exchange.visitor.request_id, peer = exchange.visitor.client.peer,
-       done = std::move(done)](const WebhookAnswer& answer) {
-        http::Response response;
-        if (answer.error) {
-          backend->refusals.Note(*answer.error, peer, id);
-          response = http::ToResponse(http::Failure::Of(*answer.error, answer.status));
-        } else {
-          v1::Occurrence occurrence;
-          ToProto({ns, DocumentKind::kTrigger, answer.trigger}, *answer.occurrence, &occurrence);
-          if (answer.standing) {
-            ShowStanding(answer.standing->first, answer.standing->second, &occurrence);
-          }
-          response.status = answer.status;
-          response.Set("content-type", "application/json");
-          response.body = http::ToJson(occurrence);
-        }
-        done(std::move(response));
-        backend->gate.Leave();
-      });
 }
 
 void Web::TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done) {
@@ -299,7 +246,7 @@ std::function<std::string()> Web::ProcessText(metrics::Sees sees, metrics::Form 
 
 // Of a server that serves nothing. Who may scrape it the owner knows.
 void Web::ScrapeAlone(const http::Exchange& exchange, std::function<void(http::Response)> done) {
-  if (!counts_) return done(http::ToResponse(http::Failure::Of(DoneElsewhere())));
+  if (!counts_) return done(http::ToResponse(http::Failure::Of(Stopping())));
   const metrics::Form form = metrics::FormOf(exchange.request.Header("accept").value_or(""));
   const auto answer = [this, form, done](bool whole) {
     http::Response response;

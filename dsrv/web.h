@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "dsrv/calls/backend.h"
-#include "dsrv/calls/webhooks.h"
 #include "dsrv/flags.h"
 #include "dsrv/http/door.h"
 #include "dsrv/http/inside.h"
@@ -50,8 +49,7 @@ class Web {
   // it before the others.
   using Counts = std::function<std::shared_ptr<const metrics::ClusterCounts>()>;
   void Share(Counts counts) { counts_ = std::move(counts); }
-  // From now on `behind` is scraped, and that of home does what else is no call: webhooks, the ends
-  // of sessions. Until then, and where another server has it, these are UNAVAILABLE. Any thread.
+  // From now on `behind` is scraped. Any thread.
   void Bind(Behind behind);
   void Unbind(PartitionId partition);
 
@@ -63,7 +61,6 @@ class Web {
   // Made of what is behind the door, for as long as somebody uses it.
   struct Bound {
     Behind behind;
-    WebhookDoor hooks;
     std::unique_ptr<metrics::Collector> collector;
   };
   using BoundPtr = std::shared_ptr<const Bound>;
@@ -78,8 +75,6 @@ class Web {
   }
   std::vector<BoundPtr> AllBound() const;
   bool Turning();
-  void TakeHook(const http::Exchange& exchange, const std::string& ns, const std::string& path,
-                std::function<void(http::Response)> done);
   void TakeScrape(const http::Exchange& exchange, std::function<void(http::Response)> done);
   void Scrape(std::vector<BoundPtr> all, const http::Exchange& exchange,
               std::function<void(http::Response)> done);

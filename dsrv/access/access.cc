@@ -311,7 +311,7 @@ Result<Caller> Access::AdmitAnywhere(const Origin& origin, const Deed& deed) con
 
 Result<Caller> Access::Enter(const Origin& origin, const Deed& deed,
                              std::optional<std::string_view> ns) const {
-  const bool ask = options_.asks || deed.method->always_asks;
+  const bool ask = (options_.asks || deed.method->always_asks) && !deed.method->open;
   Caller caller;
   Audit* const audit = !audit_ && deed.method->told ? options_.told : audit_;
   if (!ask && !audit) return caller;

@@ -45,6 +45,8 @@ struct Method {
   bool takes_codes = false;
   // What a call is that only previews, by its validate_only; null: it is none other.
   const Method* preview = nullptr;
+  // Asks for no access token: its request proves itself.
+  bool open = false;
 };
 
 // What one call does: its method, and whether it comes from outside.

@@ -263,38 +263,23 @@ Result<PrincipalPtr> RunCreateSession(Engine& engine, const Caller& caller, NewC
   return PrincipalPtr(std::make_shared<const Principal>(made.row, book.FindId(made.row.parent)));
 }
 
-void EndSession(const Backend& backend, const Origin& origin,
-                std::function<void(const Error*)> done) {
-  static constexpr Method kMethod{"DELETE /v1/session", kAnybody, /*changes=*/true,
-                                  /*always_asks=*/true, /*told=*/true};
-  auto caller = backend.access.AdmitAnywhere(origin, {&kMethod, false});
-  if (!caller) return done(&caller.error());
-  const Principal& who = *caller->principal();
+Result<RevokeCommand> ParseEndSession(const door::EndSessionRequest&, const Call& call) {
+  const Principal& who = *call.caller().principal();
   if (!who.IsSession()) {
-    const Error error = caller->Refused("the token is no session's: dcli token revoke ends it");
-    return done(&error);
+    return call.caller().Refused("the token is no session's: dcli token revoke ends it");
   }
-  caller->On(who.row.id, "session");
-  auto ended = std::make_shared<std::function<void(const Error*)>>(std::move(done));
-  const auto fail = [ended] {
-    const Error error = Overloaded();
-    (*ended)(&error);
-  };
-  Mailbox::Mail mail{.run =
-                         [&backend, ended, caller = *caller](Engine& engine) {
-                           CredentialBook& book = backend.access.book();
-                           if (auto one = book.FindId(caller.principal()->row.id)) {
-                             Drop(engine, book, one);
-                           }
-                           backend.access.Sweep();
-                           engine.AfterCommit([ended, caller] {
-                             caller.Note(nullptr);
-                             (*ended)(nullptr);
-                           });
-                         },
-                     .drop = fail};
-  if (!backend.loop.Post(std::move(mail))) fail();
+  call.caller().On(who.row.id, "session");
+  return RevokeCommand{call.backend().access, who.row.id};
 }
+
+Result<Ok> RunEndSession(Engine& engine, const Caller&, RevokeCommand& command) {
+  CredentialBook& book = command.access.book();
+  if (const PrincipalPtr one = book.FindId(command.id)) Drop(engine, book, one);
+  command.access.Sweep();
+  return Ok{};
+}
+
+void ReplyEndSession(const Ok&, const RevokeCommand&, door::EndSessionResponse*) {}
 
 void ServeGetCaller(Call& call, const v1::GetCallerRequest&, v1::AccessToken* reply) {
   Show(call.caller().principal()->row, reply);

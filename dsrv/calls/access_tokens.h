@@ -2,9 +2,9 @@
 // do not ask for them.
 #pragma once
 
-#include <functional>
 #include <string>
 
+#include "dfsmr/door.pb.h"
 #include "dfsmr/v1/admin.pb.h"
 #include "dsrv/calls/call.h"
 #include "storage/rows/credential.h"
@@ -42,9 +42,11 @@ void ReplyRevokeToken(const PrincipalPtr& principal, const RevokeCommand&,
 // Of a session; the caller is its parent, or a code. It is replied to as the making of a token is.
 Result<NewCredential> ParseCreateSession(const v1::CreateSessionRequest& request, const Call& call);
 Result<PrincipalPtr> RunCreateSession(Engine& engine, const Caller& caller, NewCredential& made);
-// Ends the session whose secret the caller shows. `done` gets an error, or null; from any thread.
-void EndSession(const Backend& backend, const Origin& origin,
-                std::function<void(const Error*)> done);
+
+// Of the session by which the caller calls.
+Result<RevokeCommand> ParseEndSession(const door::EndSessionRequest&, const Call& call);
+Result<Ok> RunEndSession(Engine& engine, const Caller&, RevokeCommand& command);
+void ReplyEndSession(const Ok&, const RevokeCommand&, door::EndSessionResponse*);
 
 void ServeGetCaller(Call& call, const v1::GetCallerRequest&, v1::AccessToken* reply);
 

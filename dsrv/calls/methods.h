@@ -32,6 +32,7 @@
 #include "dsrv/calls/triggers.h"
 #include "dsrv/calls/trust.h"
 #include "dsrv/calls/views.h"
+#include "dsrv/calls/webhooks.h"
 
 namespace dfsmr {
 
@@ -349,6 +350,16 @@ inline constexpr OwnRow kGetCluster(  // "dfsmr.v1.ClusterService/GetCluster"
     kGetClusterMethod,
     Anywhere(), ServeGetCluster);
 }  // namespace clusters
+
+// For the HTTP door alone.
+namespace doors {
+inline constexpr OwnRow kReceiveWebhook(
+    {.name = "dfsmr.door.DoorService/ReceiveWebhook", .roles = kAnybody, .open = true},
+    Its(), ServeWebhook);
+inline constexpr DecideRow kEndSession(
+    {"dfsmr.door.DoorService/EndSession", kAnybody, kChange, kAlwaysAsks, kTold},
+    Anywhere(), ParseEndSession, RunEndSession, ReplyEndSession);
+}  // namespace doors
 
 // For fronts alone, in the name of a worker.
 namespace peers {

@@ -98,6 +98,13 @@ void AddBackups(const Backend& backend, RowService* service) {
       });
 }
 
+// Reflection tells of the service of the last method, and not of what is for the HTTP door alone.
+void AddTokens(RowService* service) {
+  service->Add(doors::kReceiveWebhook, doors::kEndSession);
+  service->Add(access_tokens::kCreateToken, access_tokens::kListTokens, access_tokens::kRevokeToken,
+               access_tokens::kGetCaller, access_tokens::kCreateSession);
+}
+
 void AddAgents(const Backend& backend, RowService* service) {
   service->Add(agents::kListAgents, agents::kGetAgent, agents::kDrainAgent, agents::kEvictAgent,
                agents::kListOperations);
@@ -202,8 +209,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
   AddPackages(backend, make());
   AddNamespaces(backend, make());
   AddViews(backend, make());
-  make()->Add(access_tokens::kCreateToken, access_tokens::kListTokens, access_tokens::kRevokeToken,
-              access_tokens::kGetCaller, access_tokens::kCreateSession);
+  AddTokens(make());
   make()->Add(schedules::kListSchedules, schedules::kGetSchedule, schedules::kPreviewSchedule,
               schedules::kRunSchedule, schedules::kBackfillSchedule, schedules::kListTriggers,
               schedules::kGetTrigger, schedules::kFireTrigger, schedules::kSetPaused,

@@ -116,6 +116,9 @@ constexpr Row kRows[] = {
     {"dfsmr.v1.BulkService/StopBulk", Reach::kAll},
     {"dfsmr.v1.ClusterService/GetCluster", Reach::kAll},
 
+    {"dfsmr.door.DoorService/ReceiveWebhook", Reach::kAtHome},
+    {"dfsmr.door.DoorService/EndSession", Reach::kForAll},
+
     {"DistributedFSMRunner/Define", Reach::kForAll},
     {"DistributedFSMRunner/Start", Reach::kInstance, "id"},
     {"DistributedFSMRunner/Ready", Reach::kOwn},

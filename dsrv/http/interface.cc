@@ -54,7 +54,9 @@ const MethodDescriptor* FindMethod(std::string_view name) {
   if (slash == name.npos) return nullptr;
   const auto* service =
       DescriptorPool::generated_pool()->FindServiceByName(std::string(name.substr(0, slash)));
-  return service ? service->FindMethodByName(std::string(name.substr(slash + 1))) : nullptr;
+  const bool of_door = service && service->file()->package() == "dfsmr.door";
+  if (!service || of_door) return nullptr;
+  return service->FindMethodByName(std::string(name.substr(slash + 1)));
 }
 
 std::string NameOf(const MethodDescriptor& method) {

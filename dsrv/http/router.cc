@@ -4,6 +4,7 @@
 
 #include "dsrv/access/credentials.h"
 #include "dsrv/http/gzip.h"
+#include "dsrv/http/hook.h"
 #include "dsrv/http/openapi.h"
 #include "dsrv/http/stream.h"
 #include "dsrv/http/unary.h"
@@ -156,7 +157,7 @@ Handler::Plan Router::Look(const Request& request, const Client& client) {
   } else {
     plan.refusal = RefusalOf(request, plan.visitor, route);
   }
-  plan.body_most = route.kind == Kind::kHook     ? 1 << 20
+  plan.body_most = route.kind == Kind::kHook     ? kHookBody
                    : route.kind != Kind::kMethod ? 64 << 10
                    : Streams(*route.method)      ? UINT64_MAX
                                                  : limits::kMessage;
@@ -207,7 +208,7 @@ void Router::Serve(std::shared_ptr<Exchange> exchange) {
     case Kind::kEvents:
       return ServeEvents(inside_, events_, std::move(exchange), EventsMethod(route.rest));
     case Kind::kSession:
-      return ServeSession(options_.session, inside_, std::move(exchange));
+      return ServeSession(options_.asks, inside_, std::move(exchange));
     case Kind::kOpenApi: {
       std::call_once(openapi_asked_,
                      [this] { openapi_ = OpenApi(options_.base, options_.compat); });
@@ -217,7 +218,7 @@ void Router::Serve(std::shared_ptr<Exchange> exchange) {
       return exchange->Answer(std::move(response));
     }
     case Kind::kHook:
-      return ServeHook(std::move(exchange), route.rest);
+      return ServeHook(inside_, std::move(exchange), route.rest);
     case Kind::kHealth:
       return ServeHealth(*exchange, false);
     case Kind::kReady:
@@ -235,26 +236,6 @@ void Router::Serve(std::shared_ptr<Exchange> exchange) {
       return exchange->Answer(
           ToResponse(NoSuchMethod("there is nothing at " + Quoted(exchange->request.path))));
   }
-}
-
-// NAMESPACE/PATH.
-void Router::ServeHook(std::shared_ptr<Exchange> exchange, const std::string& rest) const {
-  const size_t slash = std::min(rest.find('/'), rest.size());
-  const auto ns = Decoded(rest.substr(0, slash));
-  const auto path = Decoded(rest.substr(std::min(slash + 1, rest.size())));
-  if (!ns || !path) {
-    return exchange->Answer(
-        ToResponse(BadRequest(400, "a percent sign is followed by two hexadecimal digits")));
-  }
-  // What proves the caller is made of the body as it was sent.
-  const std::string coding = Lower(exchange->request.Header("content-encoding").value_or(""));
-  if (!coding.empty() && coding != "identity") {
-    return exchange->Answer(ToResponse(BadRequest(
-        400, "a webhook takes bodies without content-encoding, not " + Quoted(coding))));
-  }
-  options_.hook(*exchange, *ns, *path, [exchange](Response response) {
-    exchange->Post([exchange, response = std::move(response)] { exchange->Answer(response); });
-  });
 }
 
 void Router::ServeMetrics(std::shared_ptr<Exchange> exchange) const {

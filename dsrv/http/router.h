@@ -31,13 +31,9 @@ class Router final : public Handler {
     std::string base;  // in front of all routes: "" or "/PATH"
     GuardOptions guard;
     bool compat = true;  // the original service is served
-    SessionOptions session;
+    bool asks = false;   // calls for tokens
     std::function<Health()> health;
-    // Takes the call of a webhook; `done` gets the answer from any thread.
-    std::function<void(const Exchange&, const std::string& ns, const std::string& path,
-                       std::function<void(Response)> done)>
-        hook;
-    // GET /metrics; `done` as above. Null: there is nothing there.
+    // GET /metrics; `done` gets the answer from any thread. Null: there is nothing there.
     std::function<void(const Exchange&, std::function<void(Response)> done)> metrics;
     // A request that the door itself has refused.
     std::function<void(const Failure&, const Visitor&)> refused;
@@ -75,7 +71,6 @@ class Router final : public Handler {
   std::optional<Response> RefusalOf(const Request& request, const Visitor& visitor,
                                     const Route& route) const;
   Response Preflight(const Visitor& visitor, const Route& route) const;
-  void ServeHook(std::shared_ptr<Exchange> exchange, const std::string& rest) const;
   void ServeMetrics(std::shared_ptr<Exchange> exchange) const;
   void ServeHealth(Exchange& exchange, bool ready) const;
   Response RefuseBy(const Failure& failure, const Visitor& visitor) const;

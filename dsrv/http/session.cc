@@ -12,6 +12,7 @@ namespace dfsmr::http {
 namespace {
 
 constexpr const char* kCreate = "dfsmr.v1.TokenService/CreateSession";
+constexpr const char* kEnd = "dfsmr.door.DoorService/EndSession";
 constexpr const char* kCaller = "dfsmr.v1.TokenService/GetCaller";
 constexpr int kUnauthenticated = 16;
 constexpr int kSeconds = 12 * 3600;
@@ -82,14 +83,14 @@ Result<SignIn> ToSignIn(const Request& request) {
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(const SessionOptions& options, Inside& inside, std::shared_ptr<Exchange> exchange)
-      : options_(options),
+  Session(bool asks, Inside& inside, std::shared_ptr<Exchange> exchange)
+      : asks_(asks),
         inside_(inside),
         exchange_(std::move(exchange)),
         asker_(ToAsker(exchange_->request, exchange_->visitor)) {}
 
   void Begin() {
-    if (!options_.asks) return exchange_->Answer(Json("{\"auth\":\"off\"}"));
+    if (!asks_) return exchange_->Answer(Json("{\"auth\":\"off\"}"));
     const std::string& verb = exchange_->request.method;
     if (verb == "POST") return SignIn();
     verb == "DELETE" ? SignOut() : Show();
@@ -144,15 +145,18 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   void SignOut() {
-    options_.end(asker_, OnThread([](Session& self, const std::optional<Error>& error) {
-                   if (error) return self.Fail(Failure::Of(*error));
+    inside_.Call(kEnd, asker_, "", std::nullopt,
+                 OnThread([](Session& self, const Inside::Outcome& outcome) {
+                   if (!outcome.status.ok()) {
+                     return self.Fail(Failure::Of(outcome.status, outcome.trailers));
+                   }
                    Response response = Json("{\"auth\":\"tokens\"}");
                    response.Set("set-cookie", Cookie(self.exchange_->visitor, "", 0));
                    self.exchange_->Answer(std::move(response));
                  }));
   }
 
-  const SessionOptions& options_;
+  const bool asks_;
   Inside& inside_;
   const std::shared_ptr<Exchange> exchange_;
   Asker asker_;
@@ -160,9 +164,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
 }  // namespace
 
-void ServeSession(const SessionOptions& options, Inside& inside,
-                  std::shared_ptr<Exchange> exchange) {
-  std::make_shared<Session>(options, inside, std::move(exchange))->Begin();
+void ServeSession(bool asks, Inside& inside, std::shared_ptr<Exchange> exchange) {
+  std::make_shared<Session>(asks, inside, std::move(exchange))->Begin();
 }
 
 }  // namespace dfsmr::http

@@ -56,9 +56,9 @@ class Door {
     }));
   }
 
-  WebhookAnswer Receive(const std::string& path, const std::string& token,
-                        const std::string& delivery, const std::string& body) {
-    std::optional<WebhookAnswer> answer;
+  Result<WebhookAnswer> Receive(const std::string& path, const std::string& token,
+                                const std::string& delivery, const std::string& body) {
+    std::optional<Result<WebhookAnswer>> answer;
     ReceiveWebhook(door_,
                    {.ns = "ns",
                     .path = path,
@@ -66,17 +66,23 @@ class Door {
                                 {"X-Token", token},
                                 {"X-Delivery", delivery}},
                     .body = body},
-                   [&answer](WebhookAnswer given) { answer = std::move(given); });
+                   [&answer](Result<WebhookAnswer> given) { answer = std::move(given); });
     while (!answer && (!mail_.empty() || !jobs_.empty())) {
       for (auto jobs = std::exchange(jobs_, {}); const auto& job : jobs) job();
       for (auto mail = std::exchange(mail_, {}); auto& one : mail) {
         world.Decide([&one](Engine& engine) { one.run(engine); });
-        if (answer) CHECK(answer->status != 202);  // not before it is durable
+        if (answer) CHECK(!*answer);  // not before it is durable
         world.Commit();
       }
     }
     REQUIRE(answer);
     return *answer;
+  }
+  // OK, or how it was refused.
+  Code CodeOf(const std::string& path, const std::string& token, const std::string& delivery,
+              const std::string& body) {
+    const auto answer = Receive(path, token, delivery, body);
+    return answer ? Code::kOk : answer.error().code;
   }
 
   void Put(const std::string& value) {
@@ -99,59 +105,59 @@ constexpr const char* kBody = R"({"after":"4f2a"})";
 TEST_CASE(
     "a webhook that is proven starts what its trigger says, and answers when that is durable") {
   Door door;
-  const WebhookAnswer answer = door.Receive("git/push", "s3cret", "1", kBody);
-  CHECK(answer.status == 202);
-  CHECK(answer.trigger == "push");
-  REQUIRE(answer.occurrence);
-  CHECK(answer.occurrence->outcome == OccurrenceOutcome::kStarted);
+  const auto answer = door.Receive("git/push", "s3cret", "1", kBody);
+  REQUIRE(answer);
+  CHECK(answer->trigger == "push");
+  CHECK(answer->occurrence.outcome == OccurrenceOutcome::kStarted);
   CHECK(door.world.Must("push-1").machine == "m");
-  const WebhookAnswer again = door.Receive("git/push", "s3cret", "1", kBody);
-  CHECK(again.status == 202);
-  CHECK(again.occurrence->outcome == OccurrenceOutcome::kDuplicate);
-  const WebhookAnswer failed = door.Receive("git/push", "s3cret", "2", "{}");
-  CHECK(failed.status == 202);
-  CHECK(failed.occurrence->outcome == OccurrenceOutcome::kFailed);
+  const auto again = door.Receive("git/push", "s3cret", "1", kBody);
+  REQUIRE(again);
+  CHECK(again->occurrence.outcome == OccurrenceOutcome::kDuplicate);
+  const auto failed = door.Receive("git/push", "s3cret", "2", "{}");
+  REQUIRE(failed);
+  CHECK(failed->occurrence.outcome == OccurrenceOutcome::kFailed);
 }
 
 TEST_CASE("a webhook that is not proven leaves no trace") {
   Door door;
   const uint64_t before = door.world.engine().last_seq();
-  CHECK(door.Receive("git/push", "wrong", "1", kBody).status == 401);
-  CHECK(door.Receive("git", "s3cret", "1", kBody).status == 404);
-  CHECK(door.Receive("git/push", "s3cret", "1", std::string((1 << 20) + 1, 'x')).status == 413);
+  CHECK(door.CodeOf("git/push", "wrong", "1", kBody) == Code::kUnauthenticated);
+  CHECK(door.CodeOf("git", "s3cret", "1", kBody) == Code::kNotFound);
   door.full = true;
-  CHECK(door.Receive("git/push", "s3cret", "1", kBody).status == 429);
+  CHECK(door.CodeOf("git/push", "s3cret", "1", kBody) == Code::kResourceExhausted);
   CHECK(door.world.engine().last_seq() == before);
 }
 
 TEST_CASE("a webhook asks for the newest value of its secret") {
   Door door;
-  CHECK(door.Receive("git/push", "s3cret", "1", kBody).status == 202);
+  CHECK(door.CodeOf("git/push", "s3cret", "1", kBody) == Code::kOk);
   door.Put("another");
-  CHECK(door.Receive("git/push", "s3cret", "2", kBody).status == 401);
-  CHECK(door.Receive("git/push", "another", "2", kBody).status == 202);
+  CHECK(door.CodeOf("git/push", "s3cret", "2", kBody) == Code::kUnauthenticated);
+  CHECK(door.CodeOf("git/push", "another", "2", kBody) == Code::kOk);
   door.world.Do([](Engine& e) {
     e.secrets().SetKeys(nullptr);
     return true;
   });
-  const WebhookAnswer locked = door.Receive("git/push", "another", "3", kBody);
-  CHECK(locked.status == 503);
-  CHECK(locked.error->reason == Reason::kSecretsLocked);
+  const auto locked = door.Receive("git/push", "another", "3", kBody);
+  REQUIRE(!locked);
+  CHECK(locked.error().code == Code::kUnavailable);
+  CHECK(locked.error().reason == Reason::kSecretsLocked);
   REQUIRE(door.world.Do([](Engine& e) { return e.secrets().Delete("ns", "git", 0); }));
-  CHECK(door.Receive("git/push", "another", "3", kBody).status == 401);
-  CHECK(door.Receive("git/push", "", "3", kBody).status == 401);
+  CHECK(door.CodeOf("git/push", "another", "3", kBody) == Code::kUnauthenticated);
+  CHECK(door.CodeOf("git/push", "", "3", kBody) == Code::kUnauthenticated);
 }
 
 TEST_CASE("a webhook of a paused trigger is to be tried again later") {
   Door door;
   REQUIRE(door.world.Do(
       [](Engine& engine) { return engine.triggers().Pause("ns", "push", "lunch", "me"); }));
-  const WebhookAnswer answer = door.Receive("git/push", "s3cret", "1", kBody);
-  CHECK(answer.status == 503);
-  CHECK(answer.error->message.find("lunch") != std::string::npos);
+  const auto answer = door.Receive("git/push", "s3cret", "1", kBody);
+  REQUIRE(!answer);
+  CHECK(answer.error().code == Code::kUnavailable);
+  CHECK(answer.error().message.find("lunch") != std::string::npos);
   REQUIRE(
       door.world.Do([](Engine& engine) { return engine.triggers().Resume("ns", "push", false); }));
-  CHECK(door.Receive("git/push", "s3cret", "1", kBody).status == 202);
+  CHECK(door.CodeOf("git/push", "s3cret", "1", kBody) == Code::kOk);
 }
 
 }  // namespace dfsmr

@@ -15,7 +15,8 @@ namespace {
 
 std::unique_ptr<grpc::Server> ServeInside(const Served& served) {
   grpc::ServerBuilder builder;
-  SetReflection(builder, served.reflection());
+  // Of reflection home tells; it takes threads.
+  SetReflection(builder, served.reflection() && served.engine().reader().partition == kHome);
   builder.SetMaxReceiveMessageSize(static_cast<int>(limits::kMessage));
   for (const auto& service : served.services()) builder.RegisterService(service.get());
   return builder.BuildAndStart();

@@ -114,6 +114,7 @@ Served::Served(Options options, Opened opened)
       life_(opened.life & UINT32_MAX),  // enough to tell two lives apart
       partition_(opened.partition),
       partitions_(opened.partitions),
+      pool_(options_.pool ? Pool(*options_.pool) : Pool(2)),
       find_zone_([this](std::string_view name) { return zones_.Find(name); }),
       logs_(LogOptions(flags_, options_.clock, embedded_), std::move(opened.logs)),
       disk_(flags_.data, Reserve(flags_)),

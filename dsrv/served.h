@@ -65,6 +65,8 @@ class Served {
     Carrier* carrier = nullptr;
     // How it asks these; null likewise.
     const Others* others = nullptr;
+    // Whose threads its jobs run in. Null: it has threads of its own for them.
+    Pool* pool = nullptr;
   };
 
   // Reads what is in the store. `flags` must outlive it.
@@ -122,7 +124,7 @@ class Served {
   std::unique_ptr<Audit> audit_;  // null: there is no audit trail
   std::unique_ptr<Audit> told_;   // of who reads secrets, where there is no other
   SecretKeyring ring_;
-  Pool pool_{2};
+  Pool pool_;
   Mailbox mailbox_;
   Zones zones_;
   const FindZone find_zone_;

@@ -36,7 +36,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr auto kStuck = seconds(10);           // a deciding thread for so long
+constexpr auto kStuck = seconds(10);        // a deciding thread for so long
+constexpr size_t kPoolThreads = 16;         // more than there are connections for long reads
 constexpr auto kForMessages = seconds(2);   // between partitions, of the grace period at most
 constexpr auto kHandOver = milliseconds(500);  // for what is under way, before it is cut off
 constexpr auto kSlowCommit = seconds(1);
@@ -137,6 +138,7 @@ class SharedServer {
   std::unique_ptr<Inquiry> inquiry_;
   std::unique_ptr<Carrier> carrier_;  // null: there is one partition
   std::optional<Others> others_;      // none likewise
+  std::optional<Pool> pool_;          // of all partitions; none likewise
   std::unique_ptr<grpc::Server> server_;
   std::atomic<bool> giving_ = false;   // a partition: one at a time
   std::atomic<bool> serving_ = false;  // as health says
@@ -200,6 +202,7 @@ Result<Ok> SharedServer::Open() {
   delivery_ = std::make_unique<Delivery>(*front_, partitions_);
   inquiry_ = std::make_unique<Inquiry>(*front_, partitions_);
   if (cluster->partitions > 1) {
+    pool_.emplace(kPoolThreads);
     carrier_ = std::make_unique<Carrier>([this](Carrier::Portion portion, Carrier::Told told) {
       delivery_->Deliver(std::move(portion), std::move(told));
     });
@@ -277,7 +280,8 @@ Result<std::unique_ptr<Served>> SharedServer::OpenPartition(const PartRow& mine)
                              Show(*keeper_, self_, store_.roster->Facts(), cluster);
                            },
                        .carrier = carrier_.get(),
-                       .others = others_ ? &*others_ : nullptr},
+                       .others = others_ ? &*others_ : nullptr,
+                       .pool = pool_ ? &*pool_ : nullptr},
                       *std::move(opened));
 }
 

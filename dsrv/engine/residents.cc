@@ -325,7 +325,10 @@ void Residents::WriteOne(Resident& resident) {
   rows::Changed changed;
   if (resident.created) changed.spec = resident.spec.get();
   /*mutant outputs-not-noted*/ changed.has_outputs = resident.got_outputs; /*end*/
-  if (instance.Stopped() && !resident.stopped_on_disk) changed.expiry = ExpiryOf(resident);
+  if (instance.Stopped() && !resident.stopped_on_disk) {
+    changed.expiry = ExpiryOf(resident);
+    first_expiry_ = std::min(first_expiry_, *changed.expiry);
+  }
   rows::Note(rows::PutInstance(turn_.writer(), instance, resident.machine(), changed), &instance);
   resident.created = false;
   resident.got_outputs = false;

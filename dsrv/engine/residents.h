@@ -78,6 +78,9 @@ class Residents {
   }
   // When a stopped instance may be removed: at the same time, whenever it is asked.
   Timestamp ExpiryOf(const Resident& resident) const;
+  // The earliest of those that were written since FromNow; kNever: none was.
+  Timestamp FirstExpiry() const { return first_expiry_; }
+  void FromNow() { first_expiry_ = kNever; }
 
   // At the end of a turn: puts the rows of all residents that it has changed.
   void Write();
@@ -119,6 +122,7 @@ class Residents {
   std::list<Resident*> ended_;
   std::list<std::pair<Timestamp, Resident*>> lazy_;  // to be written by then, the first due first
   std::vector<Resident*> dirty_;
+  Timestamp first_expiry_ = kNever;
 };
 
 }  // namespace dfsmr

@@ -25,7 +25,7 @@ constexpr size_t kTrimsPerPass = 500;
 // short a machine's retention is.
 void Retention::Work() {
   if (turn_.has_virtual_clock()) return WorkByVirtualClock();
-  if (turn_.now() >= expiry_due_) DropExpired(turn_.began());
+  if (turn_.now() >= ExpiryDue()) DropExpired(turn_.began());
   if (turn_.now() >= trim_due_) TrimFeed();
 }
 
@@ -49,8 +49,12 @@ Timestamp Retention::NextExpiry() {
   return next;
 }
 
+Timestamp Retention::ExpiryDue() const {
+  return std::max(look_due_, std::min(next_, residents_.FirstExpiry()));
+}
+
 bool Retention::DropExpired(Timestamp until) {
-  expiry_due_ = After(turn_.now(), std::chrono::seconds(1));
+  look_due_ = next_ = After(turn_.now(), std::chrono::seconds(1));
   const size_t most = kDropsPerPass + turn_.records() / 2;  // an instance has at least two
   auto expired = rows::ScanExpired(turn_.reader(), expired_up_to_, until, most);
   if (!turn_.Trust(expired)) return false;
@@ -62,8 +66,14 @@ bool Retention::DropExpired(Timestamp until) {
   }
   expired_pending_ = expired->size() == most;
   if (expired_pending_) {
-    expiry_due_ = turn_.now();
+    Hurry();
     turn_.WantMore();
+  }
+  if (expired->empty() && !turn_.has_virtual_clock()) {
+    auto first = rows::ScanExpired(turn_.reader(), until, kNever, 1);
+    if (!turn_.Trust(first)) return false;
+    next_ = first->empty() ? kNever : first->front().at;
+    residents_.FromNow();
   }
   return all && !expired_pending_;
 }

@@ -24,8 +24,8 @@ class Retention {
 
   void Work();
   // Drops in this pass what has expired by now.
-  void Hurry() { expiry_due_ = turn_.now(); }
-  Timestamp Due() const { return std::min(expiry_due_, trim_due_); }
+  void Hurry() { look_due_ = next_ = turn_.now(); }
+  Timestamp Due() const { return std::min(ExpiryDue(), trim_due_); }
   // Drops a stopped instance now, unless this turn has changed it.
   void DropNow(const std::string& ns, const std::string& id);
   // For a virtual clock: when the next stopped instance is to be dropped.
@@ -33,6 +33,9 @@ class Retention {
 
  private:
   void WorkByVirtualClock();
+  // When the store is to be looked at for what has expired: when something will have, but not more
+  // often than once a second.
+  Timestamp ExpiryDue() const;
   // Drops those that had expired by `until`, or some of them. False: not all.
   bool DropExpired(Timestamp until);
   // False: the instance changed in this turn, and must stay until the turn ends.
@@ -45,7 +48,8 @@ class Retention {
   Residents& residents_;
   Groups& groups_;
   const EngineOptions& options_;
-  Timestamp expiry_due_;
+  Timestamp look_due_;
+  Timestamp next_;  // what was there at the last look expires then, or later
   Timestamp trim_due_;
   Timestamp expired_up_to_{};
   Timestamp dropped_up_to_{};     // for a virtual clock: none is left that expired by then

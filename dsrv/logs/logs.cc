@@ -23,6 +23,7 @@ constexpr int64_t kQueuedBytes = 64 << 20;  // of requests that wait
 constexpr size_t kKnown = 50'000;           // claims
 constexpr auto kSyncEvery = seconds(2);     // promised: a line is on disk within 5 s
 constexpr auto kTick = milliseconds(250);
+constexpr auto kRest = seconds(60);         // where there is nothing to do
 constexpr auto kRoomEvery = milliseconds(500);
 constexpr auto kRemovedAfter = seconds(1);  // then the removal is on disk
 constexpr auto kGiveWay = seconds(5);
@@ -105,7 +106,6 @@ void Logs::Start(const Reader& reader, Loop& loop) {
   reader_.emplace(reader);
   loop_ = &loop;
   writer_ = std::thread([this] { Write(); });
-  reading_ = std::thread([this] { Read(); });
 }
 
 void Logs::Stop() {
@@ -171,6 +171,7 @@ void Logs::PostRead(std::function<void()> job) {
     const Lock lock(read_mutex_);
     if (read_stopped_) return;
     reads_.push_back(std::move(job));
+    if (!reading_.joinable()) reading_ = std::thread([this] { Read(); });
   }
   read_changed_.NotifyOne();
 }
@@ -196,8 +197,11 @@ void Logs::ResumeSenders() {
 
 void Logs::Follow(const std::string& ns, const std::string& instance,
                   const std::shared_ptr<Follower>& follower) {
-  const Lock lock(followers_mutex_);
-  followers_[ResidentKey(ns, instance)].emplace(follower.get(), follower);
+  {
+    const Lock lock(followers_mutex_);
+    followers_[ResidentKey(ns, instance)].emplace(follower.get(), follower);
+  }
+  Post([] {});  // the thread that writes may be at rest
 }
 
 void Logs::Unfollow(const std::string& ns, const std::string& instance, Follower* follower) {
@@ -231,7 +235,7 @@ void Logs::Write() {
   while (true) {
     {
       Lock lock(mutex_);
-      auto until = std::min(Clock::now() + kTick, NextDue());
+      auto until = std::min(Clock::now() + (AtRest() ? kRest : kTick), NextDue());
       if (!later_.empty()) until = std::min(until, later_.begin()->first);
       changed_.WaitUntil(lock, until,
                          [this]() REQUIRES(mutex_) { return stopped_ || !jobs_.empty(); });
@@ -262,6 +266,14 @@ bool Logs::RunOne() {
   }
   job();
   return true;
+}
+
+// Nothing is kept, nobody reads, and nothing waits: so it is in a partition without logs.
+bool Logs::AtRest() {
+  if (discarded_ || (store_ && (!loaded_ || sweeping_ || !store_->empty()))) return false;
+  if (queued_.load(std::memory_order_relaxed) > 0) return false;
+  const Lock lock(followers_mutex_);
+  return followers_.empty();
 }
 
 // What is to be done now and then, and what is bounded.

@@ -147,6 +147,7 @@ class Logs {
   Result<Ok> AppendNow(std::span<const LogStore::Piece> pieces);
   void Flush();
   bool FlushSome();
+  bool AtRest();
   void Tend();
   void TendStore(Clock::time_point now);
   void TendRoom();
@@ -176,6 +177,7 @@ class Logs {
   ConditionVariable read_changed_;
   std::deque<std::function<void()>> reads_ GUARDED(read_mutex_);
   bool read_stopped_ GUARDED(read_mutex_) = false;
+  std::thread reading_;  // begins with the first job; Stop comes after all of them
 
   Mutex calls_mutex_;
   std::map<Call*, std::weak_ptr<Call>> calls_ GUARDED(calls_mutex_);
@@ -210,7 +212,6 @@ class Logs {
   Clock::time_point wake_due_{};
   Clock::time_point noted_{};
   std::thread writer_;
-  std::thread reading_;
 };
 
 }  // namespace dfsmr

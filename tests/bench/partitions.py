@@ -54,6 +54,7 @@ def measure(database, count, seconds):
     server.stop()
     again = start(server, count)
     pid = server.process.pid
+    time.sleep(seconds)  # what was under way comes to its end
     begin = usage.cpu(pid)
     time.sleep(seconds)
     idle = (usage.cpu(pid) - begin) / seconds

@@ -5,8 +5,8 @@
 #include "dsrv/cluster/feeds.h"
 #include "dsrv/cluster/passing.h"
 #include "dsrv/cluster/peers.h"
+#include "dsrv/cluster/ready_call.h"
 #include "dsrv/cluster/scatter.h"
-#include "dsrv/cluster/taking.h"
 #include "dsrv/cluster/watching.h"
 #include "dsrv/cluster/working.h"
 
@@ -43,8 +43,8 @@ grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServer
     call->Begin();
     return call.get();
   }
-  if (Taking::Wants(*this, *context)) {
-    auto call = std::make_shared<Taking>(*this, context);
+  if (ReadyCall::Wants(*this, *context)) {
+    auto call = std::make_shared<ReadyCall>(*this, context);
     call->Begin();
     return call.get();
   }
@@ -102,6 +102,19 @@ PartitionId Front::AnyPartition() {
     }
   }
   return any_;
+}
+
+std::vector<bool> Front::ServedHere(const std::vector<PartitionId>& others) const {
+  const Lock lock(route_mutex_);
+  std::vector<const Peer*> peers;
+  for (const PartitionId other : others) peers.push_back(routes_[other]->peer.get());
+  std::vector<bool> here;
+  here.reserve(routes_.size());
+  for (const auto& route : routes_) {
+    const bool there = route->peer && std::ranges::find(peers, route->peer.get()) != peers.end();
+    here.push_back(route->kind == Route::Kind::kHere || there);
+  }
+  return here;
 }
 
 void Front::LoseInside(std::optional<PartitionId> of) {

@@ -137,6 +137,8 @@ class Front final : public grpc::CallbackGenericService {
   // A partition for what any will do for: each in turn of those that this process serves, else of
   // those that somebody does.
   PartitionId AnyPartition();
+  // By partition: whether this process serves it, or a server that serves one of `others`.
+  std::vector<bool> ServedHere(const std::vector<PartitionId>& others = {}) const;
   // The way to this front itself, within the process.
   std::shared_ptr<grpc::GenericStub> own() const {
     const Lock lock(route_mutex_);

@@ -1,23 +1,13 @@
 #include "dsrv/cluster/inner.h"
 
 #include <chrono>
-#include <map>
-#include <memory>
 #include <string_view>
 
 #include "dsrv/access/door_key.h"
-#include "dsrv/cluster/front.h"
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/proof.h"
-#include "storage/place.h"
 
 namespace dfsmr {
-namespace {
-
-constexpr const char* kGiveBack = "/dfsmr.peer.PeerService/GiveBack";
-constexpr std::chrono::seconds kGivesBackWithin{5};
-
-}  // namespace
 
 grpc::ByteBuffer ToBuffer(const std::string& bytes) {
   const grpc::Slice slice(bytes);
@@ -53,37 +43,6 @@ void AskInner(const grpc::GenericCallbackServerContext& outer,
   if (outer.deadline() != std::chrono::system_clock::time_point::max()) {
     inner->set_deadline(outer.deadline());
   }
-}
-
-void AskGiveBack(Front& front, const grpc::GenericCallbackServerContext& outer,
-                 PartitionId partition, const peer::GiveBackRequest& request) {
-  struct Asked {
-    grpc::ClientContext context;
-    grpc::ByteBuffer request;
-    grpc::ByteBuffer reply;
-  };
-  auto asked = std::make_shared<Asked>();
-  AskInner(outer, partition, &asked->context);
-  asked->context.set_deadline(std::chrono::system_clock::now() + kGivesBackWithin);
-  asked->request = ToBuffer(request.SerializeAsString());
-  front.own()->UnaryCall(&asked->context, kGiveBack, grpc::StubOptions(), &asked->request,
-                         &asked->reply, [asked](const grpc::Status&) {});
-}
-
-void AskGiveBack(Front& front, const grpc::GenericCallbackServerContext& outer,
-                 const google::protobuf::RepeatedPtrField<v1::Task>& tasks, bool perhaps) {
-  std::map<PartitionId, peer::GiveBackRequest> requests;
-  for (const v1::Task& task : tasks) {
-    const PartitionId of =
-        PartitionOf(task.namespace_(), task.instance(), front.outside().partitions);
-    peer::GiveBackRequest& request = requests[of];
-    request.set_namespace_(task.namespace_());
-    request.set_perhaps(perhaps);
-    peer::Claim& claim = *request.add_tasks();
-    claim.set_instance(task.instance());
-    claim.set_claim(task.claim());
-  }
-  for (const auto& [of, request] : requests) AskGiveBack(front, outer, of, request);
 }
 
 bool IsInner(const grpc::GenericCallbackServerContext& context) {

@@ -8,12 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "dfsmr/peer.pb.h"
 #include "storage/store.h"
 
 namespace dfsmr {
-
-class Front;
 
 grpc::ByteBuffer ToBuffer(const std::string& bytes);
 std::string ToBytes(const grpc::ByteBuffer& buffer);
@@ -22,12 +19,6 @@ std::string ToBytes(const grpc::ByteBuffer& buffer);
 // nullopt: it is a call as a client makes it, for the front to split.
 void AskInner(const grpc::GenericCallbackServerContext& outer,
               std::optional<PartitionId> partition, grpc::ClientContext* inner);
-// Has a partition take back tasks that did not reach their worker. Nobody waits for it.
-void AskGiveBack(Front& front, const grpc::GenericCallbackServerContext& outer,
-                 PartitionId partition, const peer::GiveBackRequest& request);
-// The same of tasks of all partitions. `perhaps`: they may have reached it.
-void AskGiveBack(Front& front, const grpc::GenericCallbackServerContext& outer,
-                 const google::protobuf::RepeatedPtrField<v1::Task>& tasks, bool perhaps);
 // Whether the call is for one partition already, as the front says that passed it on or asked it.
 bool IsInner(const grpc::GenericCallbackServerContext& context);
 

@@ -65,11 +65,11 @@ template <typename Request, typename Reply>
 class Batched final : public PartedCall {
  public:
   Batched(BatchParts<Request> parts, std::vector<std::string> namespaces,
-          std::optional<std::string> next)
+          std::optional<v1::ReadyRequest> wanted)
       : parts_(std::move(parts)),
         replies_(parts_.size()),
         namespaces_(std::move(namespaces)),
-        next_(std::move(next)) {}
+        wanted_(std::move(wanted)) {}
 
   std::vector<Question> Next() override {
     std::vector<Question> questions;
@@ -96,8 +96,9 @@ class Batched final : public PartedCall {
   CallEnd End() override {
     Reply reply;
     if (JoinReplies(parts_, std::move(replies_), &reply)) return {.as_question = 0};
-    return {.reply = reply.SerializeAsString(), .next = next_};
+    return {.reply = reply.SerializeAsString()};
   }
+  const v1::ReadyRequest* Wanted() const override { return wanted_ ? &*wanted_ : nullptr; }
   std::vector<std::string> Namespaces() const override { return namespaces_; }
 
  private:
@@ -105,16 +106,15 @@ class Batched final : public PartedCall {
   const BatchParts<Request> parts_;
   std::vector<PartReply<Reply>> replies_;
   const std::vector<std::string> namespaces_;
-  const std::optional<std::string> next_;
+  const std::optional<v1::ReadyRequest> wanted_;
 };
 
 template <typename Request>
-std::optional<std::string> NextOf(const Request&) {
+std::optional<v1::ReadyRequest> WantedBy(const Request&) {
   return std::nullopt;
 }
-std::optional<std::string> NextOf(const v1::ReportRequest& request) {
-  if (!request.has_next()) return std::nullopt;
-  return request.next().SerializeAsString();
+std::optional<v1::ReadyRequest> WantedBy(const v1::ReportRequest& request) {
+  return request.has_next() ? std::optional(request.next()) : std::nullopt;
 }
 
 template <typename Request, typename Reply>
@@ -122,10 +122,10 @@ Made MakeBatch(const std::string& bytes, const Parting& parting) {
   Request request;
   if (!request.ParseFromString(bytes)) return nullptr;
   std::vector<std::string> namespaces = NamespacesOf(request);
-  std::optional<std::string> next = NextOf(request);
+  std::optional<v1::ReadyRequest> wanted = WantedBy(request);
   return std::make_unique<Batched<Request, Reply>>(
       Split(std::move(request), parting.partitions, parting.any), std::move(namespaces),
-      std::move(next));
+      std::move(wanted));
 }
 
 // Each partition counts what it has; who has which any server knows.

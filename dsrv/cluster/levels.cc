@@ -40,7 +40,7 @@ size_t UpTo(const LevelLeft& one, int64_t time) {
 }
 
 // One after the other from where most go together. Ends where it is not known who is the oldest.
-void DealKnown(std::vector<LevelLeft>* level, size_t most, uint64_t turn,
+void DealKnown(std::vector<LevelLeft>* level, size_t most, const Choice& choice,
                std::vector<PartitionId>* dealt) {
   while (dealt->size() < most) {
     int64_t oldest = INT64_MAX;
@@ -50,18 +50,20 @@ void DealKnown(std::vector<LevelLeft>* level, size_t most, uint64_t turn,
     if (oldest == INT64_MAX) return;
     const size_t wanted = most - dealt->size();
     LevelLeft* best = nullptr;
-    size_t of_best = 0;
+    std::pair<size_t, bool> of_best;  // so many go together, and it is near
     for (size_t i = 0; i < level->size(); ++i) {
-      LevelLeft& one = (*level)[(i + turn) % level->size()];
+      LevelLeft& one = (*level)[(i + choice.turn) % level->size()];
       if (one.tasks == 0) continue;
-      const size_t together = std::min(wanted, UpTo(one, oldest + kTogether));
-      if (together > of_best) best = &one;
-      of_best = std::max(of_best, together);
+      const std::pair of_one(std::min(wanted, UpTo(one, oldest + kTogether)),
+                             choice.IsNear(one.partition));
+      if (of_one.first == 0 || of_one <= of_best) continue;
+      best = &one;
+      of_best = of_one;
     }
     if (!best) return;
-    dealt->insert(dealt->end(), of_best, best->partition);
-    best->next += of_best;
-    best->tasks -= static_cast<uint32_t>(of_best);
+    dealt->insert(dealt->end(), of_best.first, best->partition);
+    best->next += of_best.first;
+    best->tasks -= static_cast<uint32_t>(of_best.first);
   }
 }
 
@@ -83,10 +85,10 @@ void DealInTurn(std::vector<LevelLeft> level, size_t most, std::vector<Partition
 }  // namespace
 
 std::vector<PartitionId> Deal(const std::vector<peer::PeekResponse>& found, size_t most,
-                              uint64_t turn) {
+                              const Choice& choice) {
   std::vector<PartitionId> dealt;
   for (auto& [priority, level] : LevelsOf(found)) {
-    DealKnown(&level, most, turn, &dealt);
+    DealKnown(&level, most, choice, &dealt);
     DealInTurn(std::move(level), most, &dealt);
     if (dealt.size() >= most) break;
   }
@@ -98,10 +100,10 @@ TopLevel::TopLevel(const std::vector<peer::PeekResponse>& found) {
   if (!levels.empty()) left_ = std::move(levels.begin()->second);
 }
 
-std::optional<std::vector<PartitionId>> TopLevel::Take(size_t tasks, uint64_t turn) {
+std::optional<std::vector<PartitionId>> TopLevel::Take(size_t tasks, const Choice& choice) {
   std::vector<LevelLeft> left = left_;
   std::vector<PartitionId> dealt;
-  DealKnown(&left, tasks, turn, &dealt);
+  DealKnown(&left, tasks, choice, &dealt);
   if (dealt.size() < tasks) return std::nullopt;
   left_ = std::move(left);
   return dealt;

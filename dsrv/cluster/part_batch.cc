@@ -120,7 +120,7 @@ void BeginAll(Front& front, const Calls& calls) {
     const auto& [peer, these] = one;
     size_t bytes = 0;
     for (const auto& call : these) bytes += call->ask().request.size();
-    if (these.size() > 1 && bytes <= kCarried) {
+    if (bytes <= kCarried) {
       Carry(front, peer, these);
     } else {
       others.insert(others.end(), these.begin(), these.end());

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "dfsmr/v1/runner.pb.h"
 #include "fsm/base/result.h"
 #include "storage/store.h"
 
@@ -41,8 +42,6 @@ struct CallEnd {
   std::string reply = {};
   std::optional<size_t> as_question = {};
   std::optional<Error> refused = {};
-  // With a reply: of the tasks that this Ready finds the caller is told with it.
-  std::optional<std::string> next = {};
 };
 
 class PartedCall {
@@ -54,6 +53,8 @@ class PartedCall {
   virtual void Take(size_t question, PartAnswer answer) = 0;
   // After the last round.
   virtual CallEnd End() = 0;
+  // Of the tasks that this Ready finds the caller is told with the reply. Null: of none.
+  virtual const v1::ReadyRequest* Wanted() const { return nullptr; }
   // The namespaces that the whole enters, and a question may not: each of them is admitted to all.
   virtual std::vector<std::string> Namespaces() const { return {}; }
 };

@@ -1,10 +1,24 @@
 #include "dsrv/cluster/recent_looks.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "dsrv/cluster/run_after.h"
 
 namespace dfsmr {
+
+std::string NameOfLook(const v1::ReadyRequest& asked, const DirectOrigin& origin) {
+  v1::ReadyRequest request = asked;
+  request.clear_wait();
+  request.clear_worker();
+  std::string name = request.SerializeAsString();
+  name += std::string(origin.Bearer()) + '\0' + origin.Certificate();
+  return name;
+}
+
+size_t WantedBy(const v1::ReadyRequest& asked) {
+  return static_cast<size_t>(std::clamp(asked.max_tasks(), 1, 1'000));
+}
 
 bool RecentLooks::Begin(const std::string& what, std::function<void()> then) {
   const Lock lock(mutex_);
@@ -29,13 +43,20 @@ void RecentLooks::Leave(const std::string& what) {
   for (auto& then : waiting.mapped()) RunAfter(std::chrono::milliseconds(0), std::move(then));
 }
 
+bool RecentLooks::AsksAllNext() {
+  const Lock lock(mutex_);
+  return (turn_ + 1) % kAsksOf == 0;
+}
+
 std::optional<std::vector<PartitionId>> RecentLooks::Take(const std::string& what, size_t tasks,
-                                                          Time now) {
+                                                          std::vector<bool> near, Time now) {
   const Lock lock(mutex_);
   if (++turn_ % kAsksOf == 0) return std::nullopt;
   const auto look = looks_.find(what);
   if (look == looks_.end()) return std::nullopt;
-  if (now - look->second.time <= kRecent) return look->second.top.Take(tasks, turn_);
+  if (now - look->second.time <= kRecent) {
+    return look->second.top.Take(tasks, {turn_, std::move(near)});
+  }
   looks_.erase(look);
   return std::nullopt;
 }

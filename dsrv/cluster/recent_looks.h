@@ -10,17 +10,24 @@
 #include <string>
 #include <vector>
 
+#include "dfsmr/v1/runner.pb.h"
+#include "dsrv/access/direct.h"
 #include "dsrv/cluster/levels.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
+
+// All that decides what such a poll finds: `what` below.
+std::string NameOfLook(const v1::ReadyRequest& asked, const DirectOrigin& origin);
+// How many tasks it wants.
+size_t WantedBy(const v1::ReadyRequest& asked);
 
 // Any thread.
 class RecentLooks {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  // `what`: all that decides what is found. True: the caller is to look, and to call Keep or Leave
+  // True: the caller is to look, and to call Keep or Leave
   // then. False: somebody does so already, and `then` is called when that is over, by RunAfter.
   bool Begin(const std::string& what, std::function<void()> then);
   void Keep(const std::string& what, TopLevel top, Time now);
@@ -28,7 +35,10 @@ class RecentLooks {
   // The partitions of so many tasks. nullopt: all are to be asked, since nobody has for 20 ms, or
   // others have got what was found; or it is only due: what a look leaves out (tasks for one
   // worker) is not left out for ever.
-  std::optional<std::vector<PartitionId>> Take(const std::string& what, size_t tasks, Time now);
+  std::optional<std::vector<PartitionId>> Take(const std::string& what, size_t tasks,
+                                               std::vector<bool> near, Time now);
+  // Whether the next Take asks all: so that it is not tried in vain.
+  bool AsksAllNext();
   uint64_t NextTurn();
 
  private:

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "dsrv/access/door_key.h"
+#include "dsrv/cluster/give_back.h"
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/part_batch.h"
@@ -11,8 +11,8 @@
 namespace dfsmr {
 namespace {
 
-constexpr const char* kReadyNext = "/dfsmr.v1.RunnerService/Ready";
 // The answers that can be done without are waited for so long.
+constexpr const char* kReadyMethod = "/dfsmr.v1.RunnerService/Ready";
 constexpr auto kSoon = std::chrono::milliseconds(500);
 // What was reported is answered before the caller gives up, whatever becomes of its `next`.
 constexpr auto kForAnswer = std::chrono::milliseconds(500);
@@ -46,7 +46,7 @@ void Scatter::Begin() {
 void Scatter::OnDone() {
   const auto self = std::move(self_);  // perhaps the last one
   const Lock lock(mutex_);
-  if (context_->IsCancelled()) AskGiveBack(front_, *context_, tasks_.tasks(), /*perhaps=*/true);
+  if (context_->IsCancelled()) AskGiveBack(front_, origin_, tasks_.tasks(), /*perhaps=*/true);
 }
 
 void Scatter::OnReadDone(bool ok) {
@@ -66,58 +66,98 @@ void Scatter::OnReadDone(bool ok) {
 void Scatter::Ask() {
   const std::vector<Question> questions = call_->Next();
   if (questions.empty()) return End();
-  left_ = questions.size();
   const auto self = self_;  // the last answer may come before the last question
   Prepare(questions);
   std::vector<std::shared_ptr<PartCall>> calls;
   {
     const Lock lock(mutex_);
     for (const Asked& asked : asked_) calls.push_back(asked.call);
+    left_ = calls.size();
   }
   BeginAll(front_, calls);
 }
 
+std::vector<PartitionId> Scatter::Deal(const std::vector<Question>& questions) {
+  const v1::ReadyRequest* const wanted = call_->Wanted();
+  if (!wanted || front_.looks().AsksAllNext()) return {};
+  std::vector<PartitionId> asked;
+  for (const Question& question : questions) asked.push_back(question.partition);
+  return front_.looks()
+      .Take(NameOfLook(*wanted, *origin_), WantedBy(*wanted), front_.ServedHere(asked),
+            std::chrono::steady_clock::now())
+      .value_or(std::vector<PartitionId>());
+}
+
 void Scatter::Prepare(const std::vector<Question>& questions) {
   const auto soon = std::min(context_->deadline(), std::chrono::system_clock::now() + kSoon);
-  std::vector<Asked> round;
+  auto dealt = Deal(questions);
+  const Lock lock(mutex_);
+  dealt_ = std::move(dealt);
+  questions_ = questions.size();
+  asked_.clear();
   for (size_t i = 0; i < questions.size(); ++i) {
     const Question& question = questions[i];
-    round.push_back({.partition = question.partition,
-                     .call = std::make_shared<PartCall>(
-                         front_, origin_,
-                         PartCall::Ask{.partition = question.partition,
-                                       .method = method_,
-                                       .request = question.request,
-                                       .deadline = question.dispensable ? soon
-                                                                        : context_->deadline()},
-                         [self = self_, i](DirectServices::Reply reply) {
-                           self->Answered(i, std::move(reply));
-                         })});
+    const auto deadline = question.dispensable ? soon : context_->deadline();
+    asked_.push_back(ToAsked(question.partition, method_, question.request, deadline, i));
   }
-  const Lock lock(mutex_);
-  asked_.swap(round);
-  if (!cancelled_) return;
+  std::map<PartitionId, int32_t> shares;
+  for (const PartitionId partition : dealt_) ++shares[partition];
+  for (const auto& [partition, tasks] : shares) {
+    v1::ReadyRequest take = *call_->Wanted();
+    take.clear_wait();
+    take.set_max_tasks(tasks);
+    asked_.push_back(ToAsked(partition, kReadyMethod, take.SerializeAsString(),
+                             context_->deadline(), asked_.size()));
+  }
+  if (!cancelled_ || !dealt_.empty()) return;
   for (const Asked& asked : asked_) asked.call->Cancel();
 }
 
+Scatter::Asked Scatter::ToAsked(PartitionId partition, const std::string& method,
+                                const std::string& request, PartCall::Deadline deadline,
+                                size_t number) {
+  return {.partition = partition,
+          .call = std::make_shared<PartCall>(
+              front_, origin_,
+              PartCall::Ask{.partition = partition,
+                            .method = method,
+                            .request = request,
+                            .deadline = deadline},
+              [self = self_, number](DirectServices::Reply reply) {
+                self->Answered(number, std::move(reply));
+              })};
+}
+
 void Scatter::OnCancel() {
-  const Lock lock(mutex_);
-  cancelled_ = true;
-  for (const Asked& asked : asked_) asked.call->Cancel();
-  if (next_) next_->context.TryCancel();
+  std::shared_ptr<Taking> next;
+  {
+    const Lock lock(mutex_);
+    cancelled_ = true;
+    if (dealt_.empty()) {
+      for (const Asked& asked : asked_) asked.call->Cancel();
+    }
+    next = next_;
+  }
+  if (next) next->Cancel();
 }
 
 void Scatter::Answered(size_t question, DirectServices::Reply reply) {
   PartitionId partition = 0;
+  bool takes = false;
   {
     const Lock lock(mutex_);
-    asked_[question].reply = {.status = reply.status, .trailers = reply.trailers};
-    partition = asked_[question].partition;
+    Asked& asked = asked_[question];
+    asked.reply = {.status = reply.status, .trailers = reply.trailers};
+    partition = asked.partition;
+    takes = question >= questions_;
+    if (takes) asked.reply.bytes = std::move(reply.bytes);
   }
-  call_->Take(question, {.status = reply.status,
-                         .reason = ValueOf(reply.trailers, "dfsmr-reason"),
-                         .reply = std::move(reply.bytes),
-                         .server = reply.status.ok() ? "" : OwnerOf(partition)});
+  if (!takes) {
+    call_->Take(question, {.status = reply.status,
+                           .reason = ValueOf(reply.trailers, "dfsmr-reason"),
+                           .reply = std::move(reply.bytes),
+                           .server = reply.status.ok() ? "" : OwnerOf(partition)});
+  }
   if (left_.fetch_sub(1, std::memory_order_acq_rel) == 1) Ask();
 }
 
@@ -134,63 +174,77 @@ std::string Scatter::OwnerOf(PartitionId partition) const {
   return "the owner of partition " + std::to_string(partition);
 }
 
+// What was taken beside, in the order in which it was dealt.
+v1::ReadyResponse Scatter::Taken() {
+  std::map<PartitionId, v1::ReadyResponse> taken;
+  for (size_t i = questions_; i < asked_.size(); ++i) {
+    const Asked& asked = asked_[i];
+    if (asked.reply.status.ok()) (void)taken[asked.partition].ParseFromString(asked.reply.bytes);
+  }
+  return TakenInOrder(dealt_, &taken);
+}
+
 void Scatter::End() {
   const CallEnd end = call_->End();
-  if (end.refused) return Refuse(*end.refused);
-  if (end.as_question) {
-    DirectServices::Reply reply;
-    {
-      const Lock lock(mutex_);
-      reply = asked_[*end.as_question].reply;
-    }
-    return EndAs(reply);
+  DirectServices::Reply failed;
+  v1::ReportResponse whole;
+  {
+    const Lock lock(mutex_);
+    if (end.as_question) failed = asked_[*end.as_question].reply;
+    tasks_ = Taken();
+    const bool lost = cancelled_ || end.as_question || end.refused;
+    if (lost) AskGiveBack(front_, origin_, std::exchange(tasks_, {}).tasks(), /*perhaps=*/false);
+    *whole.mutable_tasks() = tasks_.tasks();
   }
-  if (end.next) return AskNext(end.reply, *end.next);
-  reply_ = ToBuffer(end.reply);
+  if (end.refused) return Refuse(*end.refused);
+  if (end.as_question) return EndAs(failed);
+  const v1::ReadyRequest* const wanted = call_->Wanted();
+  if (wanted && whole.tasks().empty()) return AskNext(end.reply, *wanted);
+  reply_ = ToBuffer(end.reply + whole.SerializeAsString());
   StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
-void Scatter::AskNext(std::string reply, const std::string& next) {
-  auto one = std::make_shared<Next>();
-  AskInner(*context_, std::nullopt, &one->context);
+void Scatter::AskNext(std::string reply, const v1::ReadyRequest& wanted) {
+  auto until = context_->deadline();
   const auto now = std::chrono::system_clock::now();
-  if (const auto until = context_->deadline(); until != decltype(now)::max()) {
+  if (until != decltype(now)::max()) {
     const auto left = until - now;
-    one->context.set_deadline(until - std::min<decltype(left)>(kForAnswer, left / 4));
+    until -= std::min<decltype(left)>(kForAnswer, left / 4);
   }
-  one->request = ToBuffer(next);
+  const auto next = std::make_shared<Taking>(
+      front_, OriginOf(*context_), wanted, until,
+      [self = self_, reply = std::move(reply)](const Taking::Reply& told,
+                                               v1::ReadyResponse taken) {
+        self->TakeNext(told, std::move(taken), reply);
+      });
+  bool gone = false;
   {
     const Lock lock(mutex_);
     asked_.clear();
-    next_ = one;
-    if (cancelled_) one->context.TryCancel();
+    next_ = next;
+    gone = cancelled_;
   }
-  front_.own()->UnaryCall(&one->context, kReadyNext, grpc::StubOptions(), &one->request,
-                          &one->reply,
-                          [self = self_, one, reply = std::move(reply)](
-                              const grpc::Status& status) {
-                            one->status = status;
-                            self->TakeNext(*one, reply);
-                          });
+  if (gone) next->Cancel();
+  next->Begin();
 }
 
 // What was reported is decided: that nobody could be asked for tasks is no reason to hide it.
-void Scatter::TakeNext(const Next& next, const std::string& reply) {
+void Scatter::TakeNext(const Taking::Reply& next, v1::ReadyResponse taken,
+                       const std::string& reply) {
   const auto code = next.status.error_code();
   const bool nobody = code == grpc::StatusCode::UNAVAILABLE ||
                       code == grpc::StatusCode::DEADLINE_EXCEEDED;
   if (!next.status.ok() && !nobody) {
-    PassTrailersBack(next.context, context_);
+    PassTrailersBack(next.trailers, context_);
     return Finish(next.status);
   }
-  v1::ReportResponse whole;
-  (void)whole.ParseFromString(reply);
+  v1::ReportResponse tasks;
+  *tasks.mutable_tasks() = taken.tasks();
   {
     const Lock lock(mutex_);
-    if (next.status.ok()) (void)tasks_.ParseFromString(ToBytes(next.reply));
-    *whole.mutable_tasks() = tasks_.tasks();
+    tasks_ = std::move(taken);
   }
-  reply_ = ToBuffer(whole.SerializeAsString());
+  reply_ = ToBuffer(reply + tasks.SerializeAsString());  // a message is the sum of its parts
   StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
 }
 

@@ -1,5 +1,7 @@
 // A call that several partitions have a share in: each is asked through the front by a call of its
-// own, round by round, as parted.h says. A Report with `next` then asks for tasks as a Ready does.
+// own, round by round, as parted.h says. A Report with `next` takes tasks beside, where a recent look
+// has found some: what goes to the same server goes there in one call. Else it then asks for tasks as
+// a Ready does.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>
@@ -14,6 +16,7 @@
 #include "dsrv/cluster/front.h"
 #include "dsrv/cluster/part_call.h"
 #include "dsrv/cluster/parted.h"
+#include "dsrv/cluster/taking.h"
 #include "fsm/base/mutex.h"
 
 namespace dfsmr {
@@ -36,26 +39,23 @@ class Scatter final : public grpc::ServerGenericBidiReactor,
   struct Asked {
     PartitionId partition = 0;
     std::shared_ptr<PartCall> call;
-    DirectServices::Reply reply = {};  // without its bytes
+    DirectServices::Reply reply = {};  // without its bytes, but where tasks are taken
   };
-  // Of the tasks that a reply waits for.
-  struct Next {
-    grpc::ClientContext context;
-    grpc::ByteBuffer request;
-    grpc::ByteBuffer reply;
-    grpc::Status status;
-  };
-
   void OnReadDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
   void Ask();
+  // Where to take tasks beside, each partition as often as it has one to give. Empty: nowhere.
+  std::vector<PartitionId> Deal(const std::vector<Question>& questions);
   void Prepare(const std::vector<Question>& questions);
+  Asked ToAsked(PartitionId partition, const std::string& method, const std::string& request,
+                PartCall::Deadline deadline, size_t number);
+  v1::ReadyResponse Taken() REQUIRES(mutex_);
   void Answered(size_t question, DirectServices::Reply reply);
   std::string OwnerOf(PartitionId partition) const;
   void End();
-  void AskNext(std::string reply, const std::string& next);
-  void TakeNext(const Next& next, const std::string& reply);
+  void AskNext(std::string reply, const v1::ReadyRequest& wanted);
+  void TakeNext(const Taking::Reply& next, v1::ReadyResponse taken, const std::string& reply);
   void Refuse(const Error& error);
   void EndAs(const DirectServices::Reply& reply);
 
@@ -71,9 +71,11 @@ class Scatter final : public grpc::ServerGenericBidiReactor,
 
   Mutex mutex_;
   bool cancelled_ GUARDED(mutex_) = false;
-  std::vector<Asked> asked_ GUARDED(mutex_);     // the round
-  std::shared_ptr<Next> next_ GUARDED(mutex_);  // after the last one
-  v1::ReadyResponse tasks_ GUARDED(mutex_);                    // that the reply has
+  std::vector<Asked> asked_ GUARDED(mutex_);      // the round
+  std::vector<PartitionId> dealt_ GUARDED(mutex_);  // as Deal: then the round is let finish
+  size_t questions_ GUARDED(mutex_) = 0;          // of the round; the others take tasks
+  std::shared_ptr<Taking> next_ GUARDED(mutex_);  // after the last one
+  v1::ReadyResponse tasks_ GUARDED(mutex_);       // that the reply has
 };
 
 }  // namespace dfsmr

@@ -5,8 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "dsrv/access/door_key.h"
-#include "dsrv/cluster/inner.h"
+#include "dsrv/cluster/give_back.h"
 #include "dsrv/cluster/levels.h"
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/part_batch.h"
@@ -17,7 +16,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char* kReady = "/dfsmr.v1.RunnerService/Ready";
+constexpr const char* kTake = "/dfsmr.v1.RunnerService/Ready";
 constexpr const char* kPeek = "/dfsmr.peer.PeerService/Peek";
 // From one look to the next while partitions have no owner; else a look waits for what comes.
 constexpr milliseconds kAgain{200};
@@ -30,42 +29,66 @@ constexpr int kLonger = 4;
 constexpr milliseconds kLastPatience{1'600};  // those that cannot be reached say so after 1 s
 constexpr milliseconds kTakes{3'000};         // a commit
 
+milliseconds WaitOf(const v1::ReadyRequest& asked) {
+  const int64_t wait = google::protobuf::util::TimeUtil::DurationToMilliseconds(asked.wait());
+  return milliseconds(std::clamp<int64_t>(wait, 0, 300'000));
+}
+
 }  // namespace
 
-Taking::Taking(Front& front, grpc::GenericCallbackServerContext* context)
-    : front_(front), context_(context), patience_(kFirstPatience) {}
+v1::ReadyResponse TakenInOrder(const std::vector<PartitionId>& dealt,
+                               std::map<PartitionId, v1::ReadyResponse>* taken) {
+  v1::ReadyResponse whole;
+  std::map<PartitionId, int> next;
+  for (const PartitionId of : dealt) {
+    auto& from = *(*taken)[of].mutable_tasks();
+    const int at = next[of]++;
+    if (at < from.size()) *whole.add_tasks() = std::move(from[at]);
+  }
+  return whole;
+}
 
-bool Taking::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
-  return front.outside().partitions > 1 && context.method() == kReady && !IsInner(context);
+Taking::Taking(Front& front, std::shared_ptr<const DirectOrigin> origin, v1::ReadyRequest asked,
+               Deadline deadline, Done done)
+    : front_(front),
+      origin_(std::move(origin)),
+      asked_(std::move(asked)),
+      deadline_(deadline),
+      until_(Clock::now() + WaitOf(asked_)),
+      look_(NameOfLook(asked_, *origin_)),
+      done_(std::move(done)),
+      patience_(kFirstPatience) {}
+
+Taking::Turn::~Turn() {
+  const auto end = std::exchange(taking_.end_, nullptr);
+  lock_.Unlock();
+  if (end) end();
 }
 
 void Taking::Begin() {
-  {
-    const Lock lock(mutex_);
-    self_ = shared_from_this();
-  }
-  StartRead(&request_);
-}
-
-void Taking::OnReadDone(bool ok) {
-  using google::protobuf::util::TimeUtil;
-  const Lock lock(mutex_);
-  if (!ok || !asked_.ParseFromString(ToBytes(request_))) {
-    return End(grpc::Status(grpc::StatusCode::INTERNAL, "the call came without a request"));
-  }
-  const int64_t wait = TimeUtil::DurationToMilliseconds(asked_.wait());
-  until_ = Clock::now() + milliseconds(std::clamp<int64_t>(wait, 0, 300'000));
-  origin_ = OriginOf(*context_);
-  look_ = NameOfLook();
+  const auto self = shared_from_this();
+  const Turn turn(*this);
   Share();
 }
 
+void Taking::Cancel() {
+  const auto self = shared_from_this();
+  const Turn turn(*this);
+  cancelled_ = true;
+  if (!round_ || round_->takes) return;
+  for (const Asked& asked : round_->asked) {
+    if (!asked.done) asked.call->Cancel();
+  }
+}
+
 void Taking::Share() {
-  if (cancelled_) return End(grpc::Status::CANCELLED);
-  if (const auto seen = front_.looks().Take(look_, Most(), Clock::now())) return Take(*seen);
+  if (cancelled_) return End({.status = grpc::Status::CANCELLED});
+  const auto seen =
+      front_.looks().Take(look_, WantedBy(asked_), front_.ServedHere(), Clock::now());
+  if (seen) return Take(*seen);
   if (waited_++ < kWaits) {
-    shares_ = front_.looks().Begin(look_, [self = self_] {
-      const Lock later(self->mutex_);
+    shares_ = front_.looks().Begin(look_, [self = shared_from_this()] {
+      const Turn later(*self);
       if (!self->ended_) self->Share();
     });
     if (!shares_) return;
@@ -77,15 +100,6 @@ void Taking::EndShare() {
   if (std::exchange(shares_, false)) front_.looks().Leave(look_);
 }
 
-std::string Taking::NameOfLook() const {
-  v1::ReadyRequest request = asked_;
-  request.clear_wait();
-  request.clear_worker();
-  std::string name = request.SerializeAsString();
-  name += std::string(origin_->Bearer()) + '\0' + origin_->Certificate();
-  return name;
-}
-
 void Taking::Add(const RoundPtr& round, PartitionId partition, const char* method,
                  const std::string& request, milliseconds patience, Answered answered,
                  bool waits) {
@@ -95,7 +109,7 @@ void Taking::Add(const RoundPtr& round, PartitionId partition, const char* metho
       PartCall::Ask{.partition = partition,
                     .method = method,
                     .request = request,
-                    .deadline = std::min(context_->deadline(), most),
+                    .deadline = std::min(deadline_, most),
                     .waits = waits},
       std::move(answered))});
   ++round->left;
@@ -124,7 +138,7 @@ void Taking::Look(milliseconds wait) {
   const std::string bytes = request.SerializeAsString();
   for (PartitionId partition = 0; partition < found_.size(); ++partition) {
     Add(round, partition, kPeek, bytes, wait + patience_,
-        [self = self_, round, wait, partition](const Reply& reply) {
+        [self = shared_from_this(), round, wait, partition](const Reply& reply) {
           self->Looked(round, wait, partition, reply);
         },
         /*waits=*/wait > milliseconds(0));
@@ -134,7 +148,7 @@ void Taking::Look(milliseconds wait) {
 
 void Taking::Looked(const RoundPtr& round, milliseconds wait, size_t partition,
                     const Reply& reply) {
-  const Lock lock(mutex_);
+  const Turn turn(*this);
   round->asked[partition].done = true;
   --round->left;
   if (round->over || ended_) return;
@@ -143,14 +157,11 @@ void Taking::Looked(const RoundPtr& round, milliseconds wait, size_t partition,
   } else if (reply.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
     ++unanswered_;
   } else if (reply.status.error_code() == grpc::StatusCode::UNAVAILABLE) {
-    if (unreachable_++ == 0) {
-      why_ = reply.status;
-      reason_ = ValueOf(reply.trailers, "dfsmr-reason");
-    }
+    if (unreachable_++ == 0) why_ = reply;
   } else {
     round->over = true;
     for (const Asked& other : round->asked) other.call->Cancel();
-    return Fail(reply);
+    return End(reply);
   }
   // A look without a wait is answered at once. Of one with a wait the first that has something is
   // enough: then all are looked at again.
@@ -165,16 +176,17 @@ void Taking::Looked(const RoundPtr& round, milliseconds wait, size_t partition,
 
 // All have been looked at.
 void Taking::Judge() {
-  if (cancelled_) return End(grpc::Status::CANCELLED);  // and those that wait go on
-  const uint64_t turn = front_.looks().NextTurn();
+  if (cancelled_) return End({.status = grpc::Status::CANCELLED});  // those that wait go on
+  const Choice choice{front_.looks().NextTurn(), front_.ServedHere()};
   TopLevel top(found_);
-  if (const auto dealt = top.Take(Most(), turn)) {
+  if (const auto dealt = top.Take(WantedBy(asked_), choice)) {
     shares_ = false;
     front_.looks().Keep(look_, std::move(top), Clock::now());
     return Take(*dealt);
   }
   EndShare();
-  if (const auto dealt = Deal(found_, Most(), turn); !dealt.empty()) return Take(dealt);
+  const auto dealt = Deal(found_, WantedBy(asked_), choice);
+  if (!dealt.empty()) return Take(dealt);
   const auto left = std::chrono::duration_cast<milliseconds>(until_ - Clock::now());
   const size_t missing = unanswered_ + unreachable_;
   const bool none = missing == found_.size();
@@ -183,10 +195,7 @@ void Taking::Judge() {
     return Look(milliseconds(0));
   }
   if (none) return EndUnreachable();
-  if (left <= milliseconds(0)) {
-    out_ = ToBuffer(v1::ReadyResponse().SerializeAsString());
-    return End(grpc::Status::OK);
-  }
+  if (left <= milliseconds(0)) return End({});
   // Those without an owner may have one soon, and those that hang may go on.
   patience_ = kFirstPatience;
   Look(missing > 0 ? std::min(left, kAgain) : left);
@@ -206,8 +215,8 @@ void Taking::Take(const std::vector<PartitionId>& dealt) {
     v1::ReadyRequest request = asked_;
     request.clear_wait();
     request.set_max_tasks(tasks);
-    Add(round, partition, kReady, request.SerializeAsString(), kTakes,
-        [self = self_, round, of = partition](const Reply& reply) {
+    Add(round, partition, kTake, request.SerializeAsString(), kTakes,
+        [self = shared_from_this(), round, of = partition](const Reply& reply) {
           self->Took(round, of, reply);
         });
   }
@@ -215,83 +224,46 @@ void Taking::Take(const std::vector<PartitionId>& dealt) {
 }
 
 void Taking::Took(const RoundPtr& round, PartitionId partition, const Reply& reply) {
-  const Lock lock(mutex_);
+  const Turn turn(*this);
   if (reply.status.ok()) (void)taken_[partition].ParseFromString(reply.bytes);
   if (--round->left > 0) return;
   if (cancelled_) {
-    GiveBack(/*perhaps=*/false);
-    return End(grpc::Status::CANCELLED);
+    for (const auto& [of, taken] : taken_) {
+      AskGiveBack(front_, origin_, taken.tasks(), /*perhaps=*/false);
+    }
+    return End({.status = grpc::Status::CANCELLED});
   }
-  v1::ReadyResponse whole;
-  std::map<PartitionId, int> next;
-  for (const PartitionId of : dealt_) {
-    const auto& from = taken_[of].tasks();
-    const int at = next[of]++;
-    if (at < from.size()) *whole.add_tasks() = from.Get(at);
-  }
+  v1::ReadyResponse whole = TakenInOrder(dealt_, &taken_);
   if (whole.tasks().empty()) return LookAgain();
-  out_ = ToBuffer(whole.SerializeAsString());
-  End(grpc::Status::OK);
+  End({}, std::move(whole));
 }
 
 // Another worker was quicker, or there was no room for what was found.
 void Taking::LookAgain() {
-  RunAfter(kInVain, [self = self_] {
-    const Lock later(self->mutex_);
+  RunAfter(kInVain, [self = shared_from_this()] {
+    const Turn later(*self);
     if (!self->ended_) self->Look(milliseconds(0));
   });
 }
 
-// The worker is gone. `perhaps`: it may have seen what was taken for it.
-void Taking::GiveBack(bool perhaps) {
-  for (const auto& [partition, taken] : std::exchange(taken_, {})) {
-    AskGiveBack(front_, *context_, taken.tasks(), perhaps);
-  }
-}
-
 // The end ----------------------------------------------------------------------------------------
-
-void Taking::Fail(const Reply& reply) {
-  PassTrailersBack(reply.trailers, context_);
-  End(reply.status);
-}
 
 void Taking::EndUnreachable() {
   if (unreachable_ == 0) {
-    why_ = {grpc::StatusCode::UNAVAILABLE, "no owner of a partition has answered for " +
-                                               std::to_string(patience_.count()) + " ms"};
-    reason_ = Name(Reason::kPeerUnreachable);
+    why_ = {.status = {grpc::StatusCode::UNAVAILABLE, "no owner of a partition has answered for " +
+                                                          std::to_string(patience_.count()) +
+                                                          " ms"},
+            .trailers = {{"dfsmr-reason", std::string(Name(Reason::kPeerUnreachable))}}};
   }
-  if (!reason_.empty()) context_->AddTrailingMetadata("dfsmr-reason", reason_);
   End(why_);
 }
 
-void Taking::End(const grpc::Status& status) {
+void Taking::End(Reply reply, v1::ReadyResponse taken) {
   if (std::exchange(ended_, true)) return;
   EndShare();
-  if (status.ok()) {
-    StartWriteAndFinish(&out_, grpc::WriteOptions(), status);
-  } else {
-    Finish(status);
-  }
-}
-
-void Taking::OnCancel() {
-  const Lock lock(mutex_);
-  cancelled_ = true;
-  if (!round_ || round_->takes) return;
-  for (const Asked& asked : round_->asked) {
-    if (!asked.done) asked.call->Cancel();
-  }
-}
-
-void Taking::OnDone() {
-  std::shared_ptr<Taking> self;  // perhaps the last one
-  {
-    const Lock lock(mutex_);
-    if (context_->IsCancelled()) GiveBack(/*perhaps=*/true);
-    self.swap(self_);
-  }
+  reply.bytes.clear();
+  end_ = [done = std::exchange(done_, nullptr), reply = std::move(reply),
+          taken = std::move(taken)]() mutable { done(reply, std::move(taken)); };
 }
 
 }  // namespace dfsmr

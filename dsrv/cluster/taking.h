@@ -1,18 +1,15 @@
-// A Ready for a store of several partitions. It looks what each has, takes from those that have the
-// most urgent, and waits at all of them when none has anything. An owner that hangs keeps nobody
-// from what others have: it is left out at first, and waited for longer when they have nothing.
-// What was taken for a worker that is gone meanwhile goes back.
+// Finds tasks for a worker in a store of several partitions. It looks what each has, takes from those
+// that have the most urgent, and waits at all of them when none has anything. An owner that hangs
+// keeps nobody from what others have: it is left out at first, and waited for longer when they have
+// nothing.
 #pragma once
 
-#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/grpcpp.h>
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,15 +21,25 @@
 
 namespace dfsmr {
 
-// Owns itself from Begin until it is done.
-class Taking final : public grpc::ServerGenericBidiReactor,
-                     public std::enable_shared_from_this<Taking> {
- public:
-  // Whether a call is such a one: it comes from a client, and there are several partitions.
-  static bool Wants(const Front& front, const grpc::GenericCallbackServerContext& context);
+// The tasks that were taken from partitions, in the order in which these were dealt. Moves them.
+v1::ReadyResponse TakenInOrder(const std::vector<PartitionId>& dealt,
+                               std::map<PartitionId, v1::ReadyResponse>* taken);
 
-  Taking(Front& front, grpc::GenericCallbackServerContext* context);
+class Taking final : public std::enable_shared_from_this<Taking> {
+ public:
+  using Deadline = std::chrono::system_clock::time_point;
+  // Without bytes: what is taken, perhaps nothing, or why nothing could be.
+  using Reply = DirectServices::Reply;
+  using Done = std::function<void(const Reply& reply, v1::ReadyResponse taken)>;
+
+  // As `asked` asks, for who calls by `origin`. `done` is called once, from any thread, perhaps
+  // before Begin returns.
+  Taking(Front& front, std::shared_ptr<const DirectOrigin> origin, v1::ReadyRequest asked,
+         Deadline deadline, Done done);
   void Begin();
+  // The worker is gone: what was taken for it goes back, and it ends with CANCELLED, unless it has
+  // ended.
+  void Cancel();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -50,19 +57,24 @@ class Taking final : public grpc::ServerGenericBidiReactor,
     bool takes = false;  // then each is let finish, since what it took must not be lost
   };
   using RoundPtr = std::shared_ptr<Round>;
-  using Reply = DirectServices::Reply;
   using Answered = std::function<void(const Reply& reply)>;
+  // What is done by one thread at a time, and the end after it: `done` is called without the lock.
+  class DFSMR_THREADS(scoped_lockable) Turn {
+   public:
+    explicit Turn(Taking& taking) DFSMR_THREADS(acquire_capability(taking.mutex_))
+        DFSMR_THREADS(no_thread_safety_analysis)
+        : taking_(taking), lock_(taking.mutex_) {}
+    ~Turn() DFSMR_THREADS(release_capability()) DFSMR_THREADS(no_thread_safety_analysis);
+
+   private:
+    Taking& taking_;
+    Lock lock_;
+  };
 
   // Takes what another poll for the same has found, waits for what it is about to find, or looks.
   void Share() REQUIRES(mutex_);
   // Has those that wait for this one's look go on.
   void EndShare() REQUIRES(mutex_);
-  // By which what others have found is known.
-  std::string NameOfLook() const REQUIRES(mutex_);
-  size_t Most() const { return static_cast<size_t>(std::clamp(asked_.max_tasks(), 1, 1'000)); }
-  void OnReadDone(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override;
 
   void Add(const RoundPtr& round, PartitionId partition, const char* method,
            const std::string& request, milliseconds patience, Answered answered,
@@ -77,31 +89,27 @@ class Taking final : public grpc::ServerGenericBidiReactor,
   void Take(const std::vector<PartitionId>& dealt) REQUIRES(mutex_);
   void Took(const RoundPtr& round, PartitionId partition, const Reply& reply);
   void LookAgain() REQUIRES(mutex_);
-  void GiveBack(bool perhaps) REQUIRES(mutex_);
-  void Fail(const Reply& reply) REQUIRES(mutex_);
   void EndUnreachable() REQUIRES(mutex_);
-  void End(const grpc::Status& status) REQUIRES(mutex_);
+  void End(Reply reply, v1::ReadyResponse taken = {}) REQUIRES(mutex_);
 
   Front& front_;
-  grpc::GenericCallbackServerContext* const context_;
-  grpc::ByteBuffer request_;
-  grpc::ByteBuffer out_;
-  v1::ReadyRequest asked_;
-  std::shared_ptr<const DirectOrigin> origin_;
-  Clock::time_point until_;
+  const std::shared_ptr<const DirectOrigin> origin_;
+  const v1::ReadyRequest asked_;
+  const Deadline deadline_;
+  const Clock::time_point until_;
+  const std::string look_;  // as NameOfLook
 
   Mutex mutex_;
-  std::shared_ptr<Taking> self_ GUARDED(mutex_);
+  Done done_ GUARDED(mutex_);               // null: it has been called
+  std::function<void()> end_ GUARDED(mutex_);  // calls it, at the end of the turn
   RoundPtr round_ GUARDED(mutex_);
-  std::string look_ GUARDED(mutex_);     // as NameOfLook
   bool shares_ GUARDED(mutex_) = false;  // others wait for this one's look
   int waited_ GUARDED(mutex_) = 0;       // for others' looks
   std::vector<peer::PeekResponse> found_ GUARDED(mutex_);  // by partition
   milliseconds patience_ GUARDED(mutex_);                  // of this look, beyond its wait
   size_t unanswered_ GUARDED(mutex_) = 0;                  // partitions within it, in this round
   size_t unreachable_ GUARDED(mutex_) = 0;                 // partitions, in this round
-  grpc::Status why_ GUARDED(mutex_);                       // of the first of them
-  std::string reason_ GUARDED(mutex_);
+  Reply why_ GUARDED(mutex_);                              // of the first of them
   std::vector<PartitionId> dealt_ GUARDED(mutex_);  // tasks are taken from, in their order
   std::map<PartitionId, v1::ReadyResponse> taken_ GUARDED(mutex_);
   bool cancelled_ GUARDED(mutex_) = false;

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "dsrv/cluster/give_back.h"
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/run_after.h"
@@ -386,7 +387,7 @@ void Working::GiveBack(PartitionId partition, const peer::WorkPart& last) {
     request.set_namespace_(sharing_.space());
     request.set_perhaps(perhaps);
     *request.mutable_tasks() = perhaps ? last.doubtful() : last.unsent();
-    if (!request.tasks().empty()) AskGiveBack(front_, *context_, partition, request);
+    if (!request.tasks().empty()) AskGiveBack(front_, OriginOf(*context_), partition, request);
   }
 }
 

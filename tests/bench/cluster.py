@@ -95,12 +95,20 @@ def call(address, seconds, number, callers, results):
     results.put(done)
 
 
+def begin_at(barrier, target, *args):
+    barrier.wait()
+    target(*args)
+
+
 def together(target, many):
-    results = multiprocessing.Queue()
-    clients = [multiprocessing.Process(target=target, args=(*args, results)) for args in many]
+    """Each in a process of its own, which is no fork: that would share the channels of this one."""
+    processes = multiprocessing.get_context("spawn")
+    results, barrier = processes.Queue(), processes.Barrier(len(many))
+    clients = [processes.Process(target=begin_at, args=(barrier, target, *args, results))
+               for args in many]
     for one in clients:
         one.start()
-    total = sum(results.get() for _ in clients)
+    total = sum(results.get(timeout=120) for _ in clients)
     for one in clients:
         one.join()
     return total

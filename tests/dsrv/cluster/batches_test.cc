@@ -224,24 +224,23 @@ TEST_CASE("a batch tells its parts the namespaces of the whole, if there are sev
 
 }  // namespace
 
-TEST_CASE("a Report that asks for the next tasks has them asked for once it is decided") {
+TEST_CASE("a Report that asks for the next tasks says so, and not to its parts") {
   v1::ReportRequest report;
   report.add_transitions()->set_instance("a");
-  const auto drive = [&report] {
-    const auto call =
-        MakeParted("/dfsmr.v1.RunnerService/Report", report.SerializeAsString(), {4, 0});
-    return Drive(*call, [](PartitionId, const std::string& bytes) {
-      CHECK_FALSE(Parsed<v1::ReportRequest>(bytes).has_next());
-      v1::ReportResponse reply;
-      reply.add_results()->mutable_accepted()->set_node("b");
-      return Replied(reply);
-    });
+  const auto make = [&report] {
+    return MakeParted("/dfsmr.v1.RunnerService/Report", report.SerializeAsString(), {4, 0});
   };
-  CHECK_FALSE(drive().end.next);
+  CHECK_FALSE(make()->Wanted());
   report.mutable_next()->set_max_tasks(7);
-  const Driven driven = drive();
-  REQUIRE(driven.end.next);
-  CHECK(Parsed<v1::ReadyRequest>(*driven.end.next).max_tasks() == 7);
+  const auto call = make();
+  REQUIRE(call->Wanted());
+  CHECK(call->Wanted()->max_tasks() == 7);
+  const Driven driven = Drive(*call, [](PartitionId, const std::string& bytes) {
+    CHECK_FALSE(Parsed<v1::ReportRequest>(bytes).has_next());
+    v1::ReportResponse reply;
+    reply.add_results()->mutable_accepted()->set_node("b");
+    return Replied(reply);
+  });
   CHECK(Parsed<v1::ReportResponse>(driven.end.reply).results_size() == 1);
 }
 

@@ -56,9 +56,9 @@ TEST_CASE("tasks of a partition go together where they overtake nobody by more t
   const auto first = Has({{0, 4, {1'000, 2'000, 3'000, 31'000}}});
   const auto second = Has({{0, 3, {10'000, 31'000, 31'001}}});
   CHECK(Deal({first, second}, 4) == Order{0, 0, 0, 0});
-  CHECK(Deal({first, second}, 2, 0) == Order{0, 0});
-  CHECK(Deal({first, second}, 2, 1) == Order{1, 1});
-  CHECK(Deal({first, second}, 3, 1) == Order{0, 0, 0});  // of the other the third is too young
+  CHECK(Deal({first, second}, 2, {.turn = 0}) == Order{0, 0});
+  CHECK(Deal({first, second}, 2, {.turn = 1}) == Order{1, 1});
+  CHECK(Deal({first, second}, 3, {.turn = 1}) == Order{0, 0, 0});  // of the other the third is too young
   CHECK(Deal({first, second}, 7) == Order{0, 0, 0, 0, 1, 1, 1});
   const auto old = Has({{0, 1, {0}}});
   CHECK(Deal({old, first, second}, 3) == Order{1, 1, 1});  // which is overtaken by 3 ms
@@ -70,15 +70,25 @@ TEST_CASE("tasks of a partition go together where they overtake nobody by more t
 TEST_CASE("what was found is for others, too, until it is theirs") {
   TopLevel top({Has({{5, 3, {1'000, 2'000, 9'000}}, {0, 90, {0}}}), Has({{5, 2, {2'000, 8'000}}}),
                 Has({{0, 99, {500}}})});
-  CHECK(top.Take(2, 0) == Order{0, 0});
-  CHECK(top.Take(3, 0) == Order{1, 1, 0});
-  CHECK_FALSE(top.Take(1, 0));  // others have less of that priority
+  CHECK(top.Take(2, {}) == Order{0, 0});
+  CHECK(top.Take(3, {}) == Order{1, 1, 0});
+  CHECK_FALSE(top.Take(1, {}));  // others have less of that priority
+}
+
+TEST_CASE("of partitions that would do equally well a near one is taken") {
+  const auto two = Has({{0, 4, {1'000, 2'000, 3'000, 60'000}}});
+  const Choice near{.turn = 0, .near = {false, true, false}};
+  CHECK(Deal({two, two, two}, 3, near) == Order{1, 1, 1});
+  CHECK(Deal({two, two, two}, 5, near) == Order{1, 1, 1, 0, 0});
+  // Not where others have more, or have waited for longer.
+  CHECK(Deal({two, Has({{0, 1, {1'000}}}), two}, 3, near) == Order{0, 0, 0});
+  CHECK(Deal({Has({{0, 2, {0, 1}}}), Has({{0, 3, {40'000}}}), {}}, 2, near) == Order{0, 0});
 }
 
 TEST_CASE("what may be older than all that is known takes another look") {
   TopLevel top({Has({{0, 9, {1'000, 2'000}}}), Has({{0, 2, {1'500, 33'000}}})});
-  CHECK(top.Take(3, 0) == Order{0, 0, 1});
-  CHECK_FALSE(top.Take(1, 0));  // partition 0 has more, perhaps ready since 2 ms
+  CHECK(top.Take(3, {}) == Order{0, 0, 1});
+  CHECK_FALSE(top.Take(1, {}));  // partition 0 has more, perhaps ready since 2 ms
 }
 
 }  // namespace

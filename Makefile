@@ -106,9 +106,14 @@ MINUTES = 60
 soak: deps chaos_program
 	$(CHAOS) soak --minutes $(MINUTES)
 
-bench: deps build/build.ninja
+bench: deps test_deps build/build.ninja
 	cmake --build --preset dev --target bench_programs dsrv
-	build/bin/bench --dir build --json build/bench.json --figure tests/bench/profile.svg
+ifneq ($(filter-out cluster%,$(CASE))$(if $(CASE),,all),)
+	build/bin/bench --dir build --json build/bench.json $(if $(CASE),--case '$(CASE)',--figure tests/bench/profile.svg)
+endif
+ifneq ($(filter cluster%,$(CASE))$(if $(CASE),,all),)
+	tests/bench/cluster.py
+endif
 
 sim: deps build/build.ninja
 	cmake --build --preset dev --target sim sim_cluster

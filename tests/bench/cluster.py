@@ -3,11 +3,9 @@
 
   tests/bench/cluster.py [--seconds 5] [--rounds 3] [--partitions 16]
 
-report16x10: 16 workers that report 10 tasks with each call and get the next 10. pgraw: 16 clients
-that claim a row and move it, each in a transaction of its own. unary64: 64 callers of Transition.
-Of each the median of the rounds; CPU and WAL are the database's, by transition."""
+report16x10 and unary64 as in load.cc. pgraw: 16 clients that claim a row and move it, each in a
+transaction of its own. Of each the median of the rounds; WAL is the database's, by transition."""
 import argparse
-import multiprocessing
 import pathlib
 import statistics
 import subprocess
@@ -16,19 +14,25 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 
-import grpc  # noqa: E402
-
 import postgres  # noqa: E402
 from cluster_crew import new_servers, owner_among  # noqa: E402
-from stubs import v1, v1_grpc  # noqa: E402
-from support import Server, duration, open_channel  # noqa: E402
+from stubs import v1  # noqa: E402
+from support import Server  # noqa: E402
 
+# No claim is to time out however slow the machine is: a benchmark of retries would be another one.
 LOOP = """\
-id: turn
+id: bench
+defaults: {timeout_min: 60s, timeout_initial: 60s}
 nodes:
-  work: {start: true, transitions: {again: work, ok: done}}
+  work: {start: true, transitions: {ok: work, end: done}}
   done: {final: true}
+---
+id: door
+nodes:
+  shut: {start: true, transitions: {ok: shut, end: gone}}
+  gone: {final: true}
 """
+LOAD = pathlib.Path(__file__).resolve().parents[2] / "build" / "bin" / "load"
 RAW_SETUP = """
 create table if not exists raw(id int primary key, state int not null, claim bigint not null);
 create table if not exists moved(n bigserial primary key, id int not null, state int not null);
@@ -53,65 +57,18 @@ def psql(database, text):
     return ran.stdout.strip()
 
 
-def work(address, seconds, batch, results):
-    runner = v1_grpc.RunnerServiceStub(open_channel(address))
-    next_tasks = v1.ReadyRequest(namespace="default", machine="turn", max_tasks=batch)
-    next_tasks.wait.CopyFrom(duration(1))
-    done, end = 0, time.monotonic() + seconds
-    reports = []
-    while time.monotonic() < end:
-        reply = runner.Report(v1.ReportRequest(transitions=reports, next=next_tasks), timeout=30)
-        done += sum(not one.HasField("error") for one in reply.results)
-        reports = [v1.TransitionRequest(namespace="default", instance=task.instance,
-                                        transition="again", claim=task.claim)
-                   for task in reply.tasks]
-    runner.Report(v1.ReportRequest(transitions=reports), timeout=30)
-    results.put(done)
+def drive(load, servers, seconds):
+    """Transitions per second; build/bin/load has the callers."""
+    ran = subprocess.run([LOAD, load, ",".join(server.address for server in servers), "--seconds",
+                          str(seconds)], stdout=subprocess.PIPE, text=True, check=True)
+    return float(ran.stdout)
 
 
-def call(address, seconds, number, callers, results):
-    runner = v1_grpc.RunnerServiceStub(open_channel(address))
-    done, end = 0, time.monotonic() + seconds
-    times = []
-    calls = {}
-
-    def one(which):
-        request = v1.TransitionRequest(namespace="default", instance=f"u-{number}-{which}",
-                                       transition="again")
-        calls[runner.Transition.future(request, timeout=30)] = (which, time.monotonic())
-
-    for which in range(callers):
-        one(which)
-    while time.monotonic() < end:
-        for future in [future for future in calls if future.done()]:
-            which, begin = calls.pop(future)
-            future.result()
-            times.append(time.monotonic() - begin)
-            done += 1
-            one(which)
-        time.sleep(0.0005)
-    for future in calls:
-        future.result()
-    results.put(done)
-
-
-def begin_at(barrier, target, *args):
-    barrier.wait()
-    target(*args)
-
-
-def together(target, many):
-    """Each in a process of its own, which is no fork: that would share the channels of this one."""
-    processes = multiprocessing.get_context("spawn")
-    results, barrier = processes.Queue(), processes.Barrier(len(many))
-    clients = [processes.Process(target=begin_at, args=(barrier, target, *args, results))
-               for args in many]
-    for one in clients:
-        one.start()
-    total = sum(results.get(timeout=120) for _ in clients)
-    for one in clients:
-        one.join()
-    return total
+def stock(space, count=2_000):
+    for first in range(0, count, 500):
+        space.call("StartBatch", v1.StartBatchRequest(starts=[
+            v1.StartRequest(namespace="default", machine="bench", id=f"i-{n}")
+            for n in range(first, first + 500)]))
 
 
 def raw(database, seconds):
@@ -144,25 +101,18 @@ def main():
         servers = new_servers(database.url(), "bench", 3, partitions=flags.partitions)
         space = servers[0].space("default")
         space.define(LOOP)
-        for first in range(0, 2_000, 500):
-            space.call("StartBatch", v1.StartBatchRequest(starts=[
-                v1.StartRequest(namespace="default", machine="turn", id=f"i-{n}")
-                for n in range(first, first + 500)]))
+        stock(space)
         space.call("StartBatch", v1.StartBatchRequest(starts=[
-            v1.StartRequest(namespace="default", machine="turn", id=f"u-{n}-{which}", hold=False)
-            for n in range(4) for which in range(16)]))
+            v1.StartRequest(namespace="default", machine="door", id=f"u-{n}") for n in range(64)]))
         psql(database, RAW_SETUP)
         reports, unary, raws, wal = [], [], [], []
         for round in range(flags.rounds):
             lsn = psql(database, "select pg_current_wal_insert_lsn()")
-            done = together(work, [(servers[n % 3].address, flags.seconds, 10) for n in range(16)])
+            reports.append(drive("report16x10", servers, flags.seconds))
             spent = psql(database, f"select pg_current_wal_insert_lsn() - '{lsn}'::pg_lsn")
-            wal.append(float(spent) / max(done, 1))
-            reports.append(done / flags.seconds)
+            wal.append(float(spent) / (reports[-1] * flags.seconds))
             raws.append(raw(database, flags.seconds))
-            done = together(call, [(servers[n % 3].address, flags.seconds, n, 16)
-                                   for n in range(4)])
-            unary.append(done / flags.seconds)
+            unary.append(drive("unary64", servers, flags.seconds))
             print(f"round {round + 1}: report16x10 {reports[-1]:.0f}/s, pgraw {raws[-1]:.0f}/s, "
                   f"unary64 {unary[-1]:.0f}/s, {wal[-1]:.0f} B of WAL a transition", flush=True)
         base = statistics.median(raws)

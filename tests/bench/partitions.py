@@ -5,7 +5,7 @@
 
 Of each number: how long the first start takes until all are served, and the next; what the process
 has of memory and threads, and takes of a core when nothing happens; the connections that the
-database has; and what report16x10 does then (as in cluster.py, whose clients are in Python)."""
+database has; and what report16x10 does then (as in load.cc)."""
 import argparse
 import pathlib
 import sys
@@ -17,8 +17,8 @@ import grpc  # noqa: E402
 
 import postgres  # noqa: E402
 import usage  # noqa: E402
-from cluster import LOOP, psql, together, work  # noqa: E402
-from stubs import cluster, v1  # noqa: E402
+from cluster import LOOP, drive, psql, stock  # noqa: E402
+from stubs import cluster  # noqa: E402
 from support import CALL, Server, eventually  # noqa: E402
 
 PATIENCE = 300.0  # seconds until all are served
@@ -46,22 +46,19 @@ def measure(database, count, seconds):
     first = start(server, count)
     space = server.space("default")
     space.define(LOOP)
-    for begin in range(0, 2_000, 500):
-        space.call("StartBatch", v1.StartBatchRequest(starts=[
-            v1.StartRequest(namespace="default", machine="turn", id=f"i-{n}")
-            for n in range(begin, begin + 500)]))
-    done = together(work, [(server.address, seconds, 10) for _ in range(16)])
+    stock(space)
+    done = drive("report16x10", [server], seconds)
     server.stop()
     again = start(server, count)
     pid = server.process.pid
-    time.sleep(seconds)  # what was under way comes to its end
+    time.sleep(3 * seconds)  # what was under way comes to its end
     begin = usage.cpu(pid)
     time.sleep(seconds)
     idle = (usage.cpu(pid) - begin) / seconds
     connections = psql(database, "select count(*) from pg_stat_activity where usename = 'tester'")
     print(f"| {count} | {first:.1f} s | {again:.1f} s | {usage.resident(pid) / 2**20:.0f} MiB | "
           f"{usage.threads(pid)} | {100 * idle:.1f} % | {int(connections) - 1} | "
-          f"{done / seconds:.0f}/s |", flush=True)
+          f"{done:.0f}/s |", flush=True)
     server.stop()
 
 

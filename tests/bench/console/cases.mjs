@@ -21,6 +21,7 @@ const OVERVIEW = ".tiles .tile";
 const INSTANCES = 'table[aria-label="Instances"] tbody tr';
 const STEPS = 'table[aria-label="Steps"] tbody tr';
 const HISTORY = 'table[aria-label="History"] tbody tr:not(.space)';
+const LAYING_OUT = ".graph [aria-busy=true], svg.drawing";
 const DRAWN = "svg.drawing:not([aria-busy=true])"; // wholly
 const PANNED_MS = 5_000;
 
@@ -83,24 +84,28 @@ async function firstPages({ server, rounds }) {
 
 // A graph --------------------------------------------------------------------------------------
 
+const REPEAT_MS = 30; // between two presses, as of a key that is held down
+
 // Presses a key that changes nothing, as long as `until` is not there.
 async function pressUntil(page, until) {
   let over = false;
   until.finally(() => {
     over = true;
   });
-  while (!over) await page.keyboard.press("Shift");
+  while (!over) {
+    await page.keyboard.press("Shift");
+    await page.waitForTimeout(REPEAT_MS);
+  }
   return until;
 }
 
 async function drawn(context, url) {
   const page = await context.newPage();
   await page.goto(url, { waitUntil: "commit" });
-  const shown = await pressUntil(
-    page,
-    page.evaluate((what) => globalThis.figures.shown(what, 1), DRAWN),
-  );
-  return { page, shown };
+  const shown = page.evaluate((what) => globalThis.figures.shown(what, 1), DRAWN);
+  await page.evaluate((what) => globalThis.figures.shown(what, 1), LAYING_OUT);
+  await slowestInput(page); // from here on
+  return { page, shown: await pressUntil(page, shown) };
 }
 
 // Drags the drawing to and fro, as a hand would.

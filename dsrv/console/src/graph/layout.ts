@@ -40,6 +40,11 @@ function made(): Worker {
   return worker;
 }
 
+// Has the worker begin, which takes a moment: while the page still asks for what it is to lay out.
+export function prepare(): void {
+  made();
+}
+
 export function layout(graph: ToPlace): Promise<Places> {
   const id = ++last;
   return new Promise((resolve, reject) => {

@@ -1,6 +1,7 @@
 // Where the boxes and edges of a graph stand: dagre does it, for each part that hangs together; the parts
 // are put in rows.
 import dagre from "@dagrejs/dagre";
+import { order } from "./order";
 import type { Line, Places, Sized, ToPlace } from "./places";
 
 type Edge = ToPlace["edges"][number] & { at: number }; // its place among all edges
@@ -47,7 +48,7 @@ function laidOut({ boxes, edges }: Part, down: boolean): { width: number; height
   for (const { id, width, height } of boxes) graph.setNode(id, { width, height });
   for (const { from, to, width, at } of edges)
     graph.setEdge(from, to, { width, height: width > 0 ? 16 : 0, labelpos: "c" }, String(at));
-  dagre.layout(graph);
+  dagre.layout(graph, { customOrder: order });
   const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
   return { width, height, of: graph };
 }

@@ -5,7 +5,7 @@ import { grouped } from "../graph/groups";
 import { graphOfNodes, graphOfSteps, type Box, type Graph } from "../graph/model";
 import { Do } from "../parts/act";
 import { Empty, Facts, Gone, Head, Panel, Tabs, tabOf, type Tab } from "../parts/bits";
-import { GraphView, Legend, type Move, type Seen } from "../parts/graph";
+import { GraphView, Legend, useGraph, type Move, type Seen } from "../parts/graph";
 import { List, type Column } from "../parts/list";
 import { startOf } from "../parts/start";
 import { Id, Link, None, State, Text, Time } from "../parts/text";
@@ -51,6 +51,7 @@ export function MachinePage() {
     (message) => message.machine,
   );
   const tab = tabOf(TABS);
+  useGraph(tab === "graph");
   if (gone && !machine) {
     return (
       <Gone of={id} refusal={gone}>

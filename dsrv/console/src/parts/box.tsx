@@ -43,13 +43,15 @@ export function EdgeLine(props: LineProps) {
 
 function Line({ edge, path, label, passed, tone }: LineProps) {
   const style = ["edge", passed ? "passed" : passed === 0 ? "faint" : "", tone ?? ""].join(" ").trim();
-  const text = `${short(edge.label, 22)}${passed && passed > 1 ? ` ×${count(passed)}` : ""}`;
+  const shown = short(edge.label, 22);
+  const whole = clean(edge.label);
+  const text = `${shown}${passed && passed > 1 ? ` ×${count(passed)}` : ""}`;
   return (
     <g class={style}>
       <path d={path} marker-end="url(#tip)" />
       {label && (
         <text x={label.x} y={label.y + 4} text-anchor="middle">
-          <title>{clean(edge.label)}</title>
+          {whole !== shown && <title>{whole}</title>}
           {text}
         </text>
       )}
@@ -117,6 +119,7 @@ function Shape({ box, place, seen, chosen, choose }: ShapeProps) {
     open();
   };
   const lower = seen.badges?.length || seen.note || box.members !== undefined;
+  const below = subOf(box, seen);
   return (
     <g
       class={style}
@@ -137,9 +140,11 @@ function Shape({ box, place, seen, chosen, choose }: ShapeProps) {
       {seen.badges?.length ? (
         <Badges badges={seen.badges} />
       ) : (
-        <text class="sub" y={13} text-anchor="middle">
-          {subOf(box, seen)}
-        </text>
+        below && (
+          <text class="sub" y={13} text-anchor="middle">
+            {below}
+          </text>
+        )
       )}
     </g>
   );

@@ -1,7 +1,7 @@
 // The one graph: boxes that open, counts and tokens on them, dots that move. Its places depend on what it
 // consists of alone, so that they and the zoom stay when counts change.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { layout } from "../graph/layout";
+import { layout, prepare } from "../graph/layout";
 import type { Box, Edge, Graph } from "../graph/model";
 import type { Places, ToPlace } from "../graph/places";
 import { curve } from "../graph/shapes";
@@ -32,7 +32,7 @@ interface Props {
 }
 
 const LINE = 17;
-const PORTION = 120; // boxes and lines of a frame, while they are drawn for the first time
+const FIRST = 30; // boxes of the first frame, while they are drawn for the first time
 const BUSY = 20; // dots on an edge, from which on it is drawn thicker instead
 
 function toPlace(graph: Graph, lines: number, down: boolean): ToPlace {
@@ -85,6 +85,13 @@ function usePlaces(
   return state.of === key ? state : { width: 0 };
 }
 
+// For a page that will show a graph once it knows of which.
+export function useGraph(shows: boolean) {
+  useEffect(() => {
+    if (shows) prepare();
+  }, [shows]);
+}
+
 export function GraphView(props: Props) {
   const { graph } = props;
   const looks = new Map(graph.boxes.map((box) => [box.id, props.seen?.(box) ?? {}]));
@@ -117,7 +124,7 @@ function Drawing({ places, width, looks, ...props }: DrawingProps) {
   const { moved, transform, zoom, reset, height } = useView(svg, places, width, graph.boxes.find((box) => box.start)?.id);
   const paths = useMemo(() => places.edges.map(curve), [places]);
   const all = graph.boxes.length + graph.edges.length;
-  const drawn = usePortions(all, PORTION, places); // the boxes first
+  const drawn = usePortions(all, FIRST, places); // the boxes first
   return (
     <>
       <svg

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import { call } from "../../api/call";
 import type { ChangeJson, InstanceJson, MachineJson } from "../../api/types";
 import { Facts, Gone, Head, Panel, Tabs, tabOf, type Tab } from "../../parts/bits";
+import { useGraph } from "../../parts/graph";
 import { MachineOf } from "../../parts/instances";
 import { Id, Left, Link, Lines, Mark, Progress, State, StateOf, Text, Time, Took } from "../../parts/text";
 import { useLoad, useWatch } from "../../state/load";
@@ -59,6 +60,7 @@ export function InstancePage() {
   useMemo(() => {
     if ((query.value.get("tab") ?? "steps") === "steps") askForLevelAhead(id);
   }, [id]);
+  useGraph((query.value.get("tab") ?? "graph") === "graph");
   const { data, gone } = useInstance(id);
   const machine = useMachine(data?.instance);
   if (gone && !data) {

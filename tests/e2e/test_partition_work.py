@@ -397,3 +397,40 @@ def test_a_report_waits_for_the_next_task(parted):  # noqa: F811
     reply = waiting.result()
     assert only(reply.results).HasField("accepted")
     assert only(reply.tasks).instance == "second"
+
+
+def test_what_reports_take_beside_goes_back_when_their_callers_are_gone(parted):  # noqa: F811
+    """Workers report and ask for more; some give up their calls at any moment. What was taken for
+    those is had by others, long before its time is out; but not what had been sent by then, so that
+    it may have been seen."""
+    servers = parted(3)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(JOB)
+    names = {f"job-{number}" for number in range(600)}
+    for name in names:
+        spaces[0].start("job", name)
+    done, given_up, until = set(), [], time.monotonic() + 10.0
+
+    def work(number):
+        space, reports, turn = spaces[number % 3], [], 0
+        while done != names and time.monotonic() < until:
+            turn += 1
+            call = space.runner.Report.future(v1.ReportRequest(
+                transitions=reports, next=space.ready_request("job", max_tasks=4)), timeout=20)
+            if number < 3 and turn % 2 == 0:
+                time.sleep(0.0005 * (turn % 9))
+                if call.cancel():
+                    given_up.append(turn)
+                    continue  # what it reported it reports again, which is harmless
+            reply = call.result()
+            done.update(one.accepted.instance for one in reply.results)
+            assert all(one.HasField("accepted") for one in reply.results), reply
+            reports = [space.report_request(task) for task in reply.tasks]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(given_up) * 4 > len(names)  # more than enough to lose all
+    assert len(names - done) < 150, f"{len(names - done)} of {len(names)} were had by nobody"

@@ -1,7 +1,6 @@
-// A call that several partitions have a share in: each is asked through the front by a call of its
-// own, round by round, as parted.h says. A Report with `next` takes tasks beside, where a recent look
-// has found some: what goes to the same server goes there in one call. Else it then asks for tasks as
-// a Ready does.
+// A call that several partitions have a share in: each is asked for its part, round by round, as
+// parted.h says; what goes to the same server goes there in one call. A Report with `next` takes
+// tasks beside, where a recent look has found some. Else it then asks for tasks as a Ready does.
 #pragma once
 
 #include <grpcpp/generic/async_generic_service.h>

@@ -1,7 +1,7 @@
-// Finds tasks for a worker in a store of several partitions. It looks what each has, takes from those
-// that have the most urgent, and waits at all of them when none has anything. An owner that hangs
-// keeps nobody from what others have: it is left out at first, and waited for longer when they have
-// nothing.
+// Finds tasks for a worker in a store of several partitions. It looks what each has, takes from
+// those that have the most urgent, and waits at all of them when none has anything. An owner that
+// hangs keeps nobody from what others have: it is left out at first, and waited for longer when they
+// have nothing.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -327,7 +327,7 @@ void Residents::WriteOne(Resident& resident) {
   /*mutant outputs-not-noted*/ changed.has_outputs = resident.got_outputs; /*end*/
   if (instance.Stopped() && !resident.stopped_on_disk) {
     changed.expiry = ExpiryOf(resident);
-    first_expiry_ = std::min(first_expiry_, *changed.expiry);
+    /*mutant expiry-not-noted*/ first_expiry_ = std::min(first_expiry_, *changed.expiry); /*end*/
   }
   rows::Note(rows::PutInstance(turn_.writer(), instance, resident.machine(), changed), &instance);
   resident.created = false;

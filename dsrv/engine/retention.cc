@@ -72,7 +72,7 @@ bool Retention::DropExpired(Timestamp until) {
   if (expired->empty() && !turn_.has_virtual_clock()) {
     auto first = rows::ScanExpired(turn_.reader(), until, kNever, 1);
     if (!turn_.Trust(first)) return false;
-    next_ = first->empty() ? kNever : first->front().at;
+    next_ = /*mutant expiry-not-looked-up*/ first->empty() ? kNever : first->front().at /*end*/;
     residents_.FromNow();
   }
   return all && !expired_pending_;

@@ -162,8 +162,11 @@ void Logs::Post(std::function<void()> job) {
 }
 
 void Logs::PostLater(milliseconds delay, std::function<void()> job) {
-  const Lock lock(mutex_);
-  if (!stopped_) later_.emplace(Clock::now() + delay, std::move(job));
+  {
+    const Lock lock(mutex_);
+    if (!stopped_) later_.emplace(Clock::now() + delay, std::move(job));
+  }
+  Post([] {});  // the thread that writes may be at rest
 }
 
 void Logs::PostRead(std::function<void()> job) {

@@ -3,9 +3,9 @@
 //
 //   build/bin/load report16x10|unary64 HOST:PORT,… [--seconds 5]
 //
-// report16x10: 16 workers that report 10 tasks with each call and get the next 10. unary64: 64 callers
-// of Transition, each of an instance of its own, "u-0" to "u-63". Prints transitions per second; exits
-// with 1 when a call failed.
+// report16x10: 16 workers that report 10 tasks with each call and get the next 10. unary64: 64
+// callers of Transition, each of an instance of its own, "u-0" to "u-63". Prints transitions per
+// second; exits with 1 when a call failed.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>

@@ -58,7 +58,8 @@ TEST_CASE("tasks of a partition go together where they overtake nobody by more t
   CHECK(Deal({first, second}, 4) == Order{0, 0, 0, 0});
   CHECK(Deal({first, second}, 2, {.turn = 0}) == Order{0, 0});
   CHECK(Deal({first, second}, 2, {.turn = 1}) == Order{1, 1});
-  CHECK(Deal({first, second}, 3, {.turn = 1}) == Order{0, 0, 0});  // of the other the third is too young
+  // Of the other the third is too young.
+  CHECK(Deal({first, second}, 3, {.turn = 1}) == Order{0, 0, 0});
   CHECK(Deal({first, second}, 7) == Order{0, 0, 0, 0, 1, 1, 1});
   const auto old = Has({{0, 1, {0}}});
   CHECK(Deal({old, first, second}, 3) == Order{1, 1, 1});  // which is overtaken by 3 ms

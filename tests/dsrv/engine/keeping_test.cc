@@ -176,6 +176,33 @@ TEST_CASE("the feed is trimmed, and what lives keeps its history") {
   }
 }
 
+TEST_CASE("what expires sooner goes sooner, though later ones were seen first, and after a crash") {
+  World world({.retention = 10h});
+  world.Define("retention: 2h\n" + std::string(kKept).substr(1));
+  world.Define("retention: 1h\nid: brief\n" + std::string(kKept).substr(7));
+  const auto stop = [&](const std::string& id) {
+    REQUIRE(world.Do([&](Engine& e) { return e.Cancel("ns", id, CancelMode::kForce); }));
+  };
+  for (const std::string id : {"late", "later"}) world.Start("m", id);
+  for (const std::string id : {"soon", "sooner"}) world.Start("brief", id);
+  stop("late");
+  world.Elapse(10min);  // it is known to be the next one
+  stop("soon");
+  world.Elapse(61min);
+  CHECK_FALSE(world.Get("soon"));
+  CHECK(world.Get("late"));
+  stop("later");
+  stop("sooner");
+  world.Elapse(1min);
+  world.Crash();
+  world.Elapse(50min);  // "late" was stopped 2 h and 2 min ago
+  CHECK_FALSE(world.Get("late"));
+  CHECK(world.Get("sooner"));
+  world.Elapse(10min);
+  CHECK_FALSE(world.Get("sooner"));
+  CHECK(world.Get("later"));
+}
+
 TEST_CASE("an instance whose commit outlasts its retention goes, too") {
   World world;
   world.Define("retention: 10s\n" + std::string(kKept).substr(1));

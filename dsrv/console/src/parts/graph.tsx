@@ -32,7 +32,7 @@ interface Props {
 }
 
 const LINE = 17;
-const FIRST = 30; // boxes of the first frame, while they are drawn for the first time
+const FIRST = 40; // boxes of the first frame, while they are drawn for the first time
 const BUSY = 20; // dots on an edge, from which on it is drawn thicker instead
 
 function toPlace(graph: Graph, lines: number, down: boolean): ToPlace {

@@ -108,12 +108,8 @@ soak: deps chaos_program
 
 bench: deps test_deps build/build.ninja
 	cmake --build --preset dev --target bench_programs dsrv
-ifneq ($(filter-out cluster%,$(CASE))$(if $(CASE),,all),)
-	build/bin/bench --dir build --json build/bench.json $(if $(CASE),--case '$(CASE)',--figure tests/bench/profile.svg)
-endif
-ifneq ($(filter cluster%,$(CASE))$(if $(CASE),,all),)
-	tests/bench/cluster.py
-endif
+	$(if $(filter cluster%,$(CASE)),,build/bin/bench --dir build --json build/bench.json $(if $(CASE),--case '$(CASE)',--figure tests/bench/profile.svg))
+	$(if $(filter-out cluster%,$(CASE)),,tests/bench/cluster.py)
 
 sim: deps build/build.ninja
 	cmake --build --preset dev --target sim sim_cluster

@@ -15,6 +15,15 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(5);
 
+// A call that owns itself from Begin until it is done.
+template <typename Reactor>
+grpc::ServerGenericBidiReactor* BeginCall(Front& front,
+                                          grpc::GenericCallbackServerContext* context) {
+  auto call = std::make_shared<Reactor>(front, context);
+  call->Begin();
+  return call.get();
+}
+
 }  // namespace
 
 Front::Front(Outside outside)
@@ -33,35 +42,13 @@ Front::~Front() {
 }
 
 grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServerContext* context) {
-  if (Scatter::Wants(*this, *context)) {
-    auto call = std::make_shared<Scatter>(*this, context);
-    call->Begin();
-    return call.get();
-  }
-  if (Working::Wants(*this, *context)) {
-    auto call = std::make_shared<Working>(*this, context);
-    call->Begin();
-    return call.get();
-  }
-  if (ReadyCall::Wants(*this, *context)) {
-    auto call = std::make_shared<ReadyCall>(*this, context);
-    call->Begin();
-    return call.get();
-  }
-  if (Feeds::Wants(*this, *context)) {
-    auto call = std::make_shared<Feeds>(*this, context);
-    call->Begin();
-    return call.get();
-  }
-  if (Watching::Wants(*this, *context)) {
-    auto call = std::make_shared<Watching>(*this, context);
-    call->Begin();
-    return call.get();
-  }
+  if (Scatter::Wants(*this, *context)) return BeginCall<Scatter>(*this, context);
+  if (Working::Wants(*this, *context)) return BeginCall<Working>(*this, context);
+  if (ReadyCall::Wants(*this, *context)) return BeginCall<ReadyCall>(*this, context);
+  if (Feeds::Wants(*this, *context)) return BeginCall<Feeds>(*this, context);
+  if (Watching::Wants(*this, *context)) return BeginCall<Watching>(*this, context);
   if (IsOfPeer(*context)) return TakeFromPeer(*this, *context);
-  auto call = std::make_shared<Passing>(*this, context);
-  call->Begin();
-  return call.get();
+  return BeginCall<Passing>(*this, context);
 }
 
 void Front::SetRoutes(Routes routes) {

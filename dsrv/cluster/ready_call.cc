@@ -7,14 +7,9 @@
 #include "dsrv/cluster/metadata.h"
 
 namespace dfsmr {
-namespace {
-
-constexpr const char* kReady = "/dfsmr.v1.RunnerService/Ready";
-
-}  // namespace
 
 bool ReadyCall::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
-  return front.outside().partitions > 1 && context.method() == kReady && !IsInner(context);
+  return front.outside().partitions > 1 && context.method() == kReadyMethod && !IsInner(context);
 }
 
 void ReadyCall::Begin() {

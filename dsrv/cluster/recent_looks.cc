@@ -16,7 +16,7 @@ std::string NameOfLook(const v1::ReadyRequest& asked, const DirectOrigin& origin
   return name;
 }
 
-size_t WantedBy(const v1::ReadyRequest& asked) {
+size_t TasksWanted(const v1::ReadyRequest& asked) {
   return static_cast<size_t>(std::clamp(asked.max_tasks(), 1, 1'000));
 }
 

@@ -20,7 +20,7 @@ namespace dfsmr {
 // All that decides what such a poll finds: `what` below.
 std::string NameOfLook(const v1::ReadyRequest& asked, const DirectOrigin& origin);
 // How many tasks it wants.
-size_t WantedBy(const v1::ReadyRequest& asked);
+size_t TasksWanted(const v1::ReadyRequest& asked);
 
 // Any thread.
 class RecentLooks {

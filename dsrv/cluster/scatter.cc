@@ -12,7 +12,6 @@ namespace dfsmr {
 namespace {
 
 // The answers that can be done without are waited for so long.
-constexpr const char* kReadyMethod = "/dfsmr.v1.RunnerService/Ready";
 constexpr auto kSoon = std::chrono::milliseconds(500);
 // What was reported is answered before the caller gives up, whatever becomes of its `next`.
 constexpr auto kForAnswer = std::chrono::milliseconds(500);
@@ -83,7 +82,7 @@ std::vector<PartitionId> Scatter::Deal(const std::vector<Question>& questions) {
   std::vector<PartitionId> asked;
   for (const Question& question : questions) asked.push_back(question.partition);
   return front_.looks()
-      .Take(NameOfLook(*wanted, *origin_), WantedBy(*wanted), front_.ServedHere(asked),
+      .Take(NameOfLook(*wanted, *origin_), TasksWanted(*wanted), front_.ServedHere(asked),
             std::chrono::steady_clock::now())
       .value_or(std::vector<PartitionId>());
 }
@@ -100,16 +99,14 @@ void Scatter::Prepare(const std::vector<Question>& questions) {
     const auto deadline = question.dispensable ? soon : context_->deadline();
     asked_.push_back(ToAsked(question.partition, method_, question.request, deadline, i));
   }
-  std::map<PartitionId, int32_t> shares;
-  for (const PartitionId partition : dealt_) ++shares[partition];
-  for (const auto& [partition, tasks] : shares) {
-    v1::ReadyRequest take = *call_->Wanted();
-    take.clear_wait();
-    take.set_max_tasks(tasks);
-    asked_.push_back(ToAsked(partition, kReadyMethod, take.SerializeAsString(),
-                             context_->deadline(), asked_.size()));
+  if (!dealt_.empty()) {
+    for (const auto& [partition, take] : TakesOf(*call_->Wanted(), dealt_)) {
+      asked_.push_back(
+          ToAsked(partition, kReadyMethod, take, context_->deadline(), asked_.size()));
+    }
+    return;
   }
-  if (!cancelled_ || !dealt_.empty()) return;
+  if (!cancelled_) return;
   for (const Asked& asked : asked_) asked.call->Cancel();
 }
 
@@ -185,7 +182,7 @@ v1::ReadyResponse Scatter::Taken() {
 }
 
 void Scatter::End() {
-  const CallEnd end = call_->End();
+  CallEnd end = call_->End();
   DirectServices::Reply failed;
   v1::ReportResponse whole;
   {
@@ -199,8 +196,9 @@ void Scatter::End() {
   if (end.refused) return Refuse(*end.refused);
   if (end.as_question) return EndAs(failed);
   const v1::ReadyRequest* const wanted = call_->Wanted();
-  if (wanted && whole.tasks().empty()) return AskNext(end.reply, *wanted);
-  reply_ = ToBuffer(end.reply + whole.SerializeAsString());
+  if (wanted && whole.tasks().empty()) return AskNext(std::move(end.reply), *wanted);
+  whole.AppendToString(&end.reply);  // a message is the sum of its parts
+  reply_ = ToBuffer(end.reply);
   StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
@@ -212,7 +210,7 @@ void Scatter::AskNext(std::string reply, const v1::ReadyRequest& wanted) {
     until -= std::min<decltype(left)>(kForAnswer, left / 4);
   }
   const auto next = std::make_shared<Taking>(
-      front_, OriginOf(*context_), wanted, until,
+      front_, origin_, wanted, until,
       [self = self_, reply = std::move(reply)](const Taking::Reply& told,
                                                v1::ReadyResponse taken) {
         self->TakeNext(told, std::move(taken), reply);

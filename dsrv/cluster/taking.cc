@@ -16,7 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr const char* kTake = "/dfsmr.v1.RunnerService/Ready";
 constexpr const char* kPeek = "/dfsmr.peer.PeerService/Peek";
 // From one look to the next while partitions have no owner; else a look waits for what comes.
 constexpr milliseconds kAgain{200};
@@ -35,6 +34,20 @@ milliseconds WaitOf(const v1::ReadyRequest& asked) {
 }
 
 }  // namespace
+
+std::map<PartitionId, std::string> TakesOf(const v1::ReadyRequest& asked,
+                                           const std::vector<PartitionId>& dealt) {
+  std::map<PartitionId, int32_t> shares;
+  for (const PartitionId partition : dealt) ++shares[partition];
+  v1::ReadyRequest take = asked;
+  take.clear_wait();
+  std::map<PartitionId, std::string> takes;
+  for (const auto& [partition, tasks] : shares) {
+    take.set_max_tasks(tasks);
+    takes[partition] = take.SerializeAsString();
+  }
+  return takes;
+}
 
 v1::ReadyResponse TakenInOrder(const std::vector<PartitionId>& dealt,
                                std::map<PartitionId, v1::ReadyResponse>* taken) {
@@ -84,12 +97,12 @@ void Taking::Cancel() {
 void Taking::Share() {
   if (cancelled_) return End({.status = grpc::Status::CANCELLED});
   const auto seen =
-      front_.looks().Take(look_, WantedBy(asked_), front_.ServedHere(), Clock::now());
+      front_.looks().Take(look_, TasksWanted(asked_), front_.ServedHere(), Clock::now());
   if (seen) return Take(*seen);
   if (waited_++ < kWaits) {
     shares_ = front_.looks().Begin(look_, [self = shared_from_this()] {
       const Turn later(*self);
-      if (!self->ended_) self->Share();
+      if (!self->ended()) self->Share();
     });
     if (!shares_) return;
   }
@@ -151,7 +164,7 @@ void Taking::Looked(const RoundPtr& round, milliseconds wait, size_t partition,
   const Turn turn(*this);
   round->asked[partition].done = true;
   --round->left;
-  if (round->over || ended_) return;
+  if (round->over || ended()) return;
   if (reply.status.ok()) {
     (void)found_[partition].ParseFromString(reply.bytes);
   } else if (reply.status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
@@ -179,13 +192,13 @@ void Taking::Judge() {
   if (cancelled_) return End({.status = grpc::Status::CANCELLED});  // those that wait go on
   const Choice choice{front_.looks().NextTurn(), front_.ServedHere()};
   TopLevel top(found_);
-  if (const auto dealt = top.Take(WantedBy(asked_), choice)) {
+  if (const auto dealt = top.Take(TasksWanted(asked_), choice)) {
     shares_ = false;
     front_.looks().Keep(look_, std::move(top), Clock::now());
     return Take(*dealt);
   }
   EndShare();
-  const auto dealt = Deal(found_, WantedBy(asked_), choice);
+  const auto dealt = Deal(found_, TasksWanted(asked_), choice);
   if (!dealt.empty()) return Take(dealt);
   const auto left = std::chrono::duration_cast<milliseconds>(until_ - Clock::now());
   const size_t missing = unanswered_ + unreachable_;
@@ -209,13 +222,8 @@ void Taking::Take(const std::vector<PartitionId>& dealt) {
   round_ = round;
   dealt_ = dealt;
   taken_.clear();
-  std::map<PartitionId, int32_t> shares;
-  for (const PartitionId partition : dealt) ++shares[partition];
-  for (const auto& [partition, tasks] : shares) {
-    v1::ReadyRequest request = asked_;
-    request.clear_wait();
-    request.set_max_tasks(tasks);
-    Add(round, partition, kTake, request.SerializeAsString(), kTakes,
+  for (const auto& [partition, request] : TakesOf(asked_, dealt)) {
+    Add(round, partition, kReadyMethod, request, kTakes,
         [self = shared_from_this(), round, of = partition](const Reply& reply) {
           self->Took(round, of, reply);
         });
@@ -242,7 +250,7 @@ void Taking::Took(const RoundPtr& round, PartitionId partition, const Reply& rep
 void Taking::LookAgain() {
   RunAfter(kInVain, [self = shared_from_this()] {
     const Turn later(*self);
-    if (!self->ended_) self->Look(milliseconds(0));
+    if (!self->ended()) self->Look(milliseconds(0));
   });
 }
 
@@ -259,7 +267,7 @@ void Taking::EndUnreachable() {
 }
 
 void Taking::End(Reply reply, v1::ReadyResponse taken) {
-  if (std::exchange(ended_, true)) return;
+  if (ended()) return;
   EndShare();
   reply.bytes.clear();
   end_ = [done = std::exchange(done_, nullptr), reply = std::move(reply),

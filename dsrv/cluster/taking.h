@@ -1,7 +1,7 @@
 // Finds tasks for a worker in a store of several partitions. It looks what each has, takes from
 // those that have the most urgent, and waits at all of them when none has anything. An owner that
-// hangs keeps nobody from what others have: it is left out at first, and waited for longer when they
-// have nothing.
+// hangs keeps nobody from what others have: it is left out at first, and waited for longer when
+// they have nothing.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -21,6 +21,10 @@
 
 namespace dfsmr {
 
+inline constexpr const char* kReadyMethod = "/dfsmr.v1.RunnerService/Ready";
+// What each partition that was dealt is asked, to take its share of what `asked` asks for.
+std::map<PartitionId, std::string> TakesOf(const v1::ReadyRequest& asked,
+                                           const std::vector<PartitionId>& dealt);
 // The tasks that were taken from partitions, in the order in which these were dealt. Moves them.
 v1::ReadyResponse TakenInOrder(const std::vector<PartitionId>& dealt,
                                std::map<PartitionId, v1::ReadyResponse>* taken);
@@ -90,6 +94,7 @@ class Taking final : public std::enable_shared_from_this<Taking> {
   void Took(const RoundPtr& round, PartitionId partition, const Reply& reply);
   void LookAgain() REQUIRES(mutex_);
   void EndUnreachable() REQUIRES(mutex_);
+  bool ended() const REQUIRES(mutex_) { return !done_; }
   void End(Reply reply, v1::ReadyResponse taken = {}) REQUIRES(mutex_);
 
   Front& front_;
@@ -113,7 +118,6 @@ class Taking final : public std::enable_shared_from_this<Taking> {
   std::vector<PartitionId> dealt_ GUARDED(mutex_);  // tasks are taken from, in their order
   std::map<PartitionId, v1::ReadyResponse> taken_ GUARDED(mutex_);
   bool cancelled_ GUARDED(mutex_) = false;
-  bool ended_ GUARDED(mutex_) = false;
 };
 
 }  // namespace dfsmr

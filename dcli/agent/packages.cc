@@ -83,6 +83,7 @@ PackageInUsePtr Packages::Ready(const v1::PackageRef& ref) {
   const auto found = slots_.find(ref.digest());
   if (found == slots_.end() || found->second->ready == nullptr) return nullptr;
   Slot& slot = *found->second;
+  if (slot.at_work()) return nullptr;  // its setup is running
   if (trusted_.any() && !trusted_.Check(slot.ready->signed_by)) {
     slot.ready = nullptr;  // somebody may have signed it meanwhile
     return nullptr;

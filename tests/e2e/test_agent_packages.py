@@ -184,18 +184,23 @@ def test_versions_run_side_by_side(space, registry, start_agent, tmp_path):
 
 
 def test_setup_runs_once_before_the_first_task(space, registry, start_agent, tmp_path):
-    where = tmp_path / "where"
+    where, begun, gate = (tmp_path / name for name in ("where", "begun", "gate"))
     put(registry, manifest="setup: ./bin/setup\n"
                            "workers:\n  all: {serves: ['*'], run: ./bin/run}\n",
-        setup=f"echo setup $PWD >> {where}; echo preparing; sleep 1", run=f"echo run >> {where}")
+        setup=f"touch {begun}; echo tools; {wait_for(gate)}; sleep 1; echo setup $PWD >> {where}",
+        run=f"echo run >> {where}")
     start_agent("--package", "p", "--begin-within", "1s")
-    ids = [space.start("p.m") for _ in range(4)]
+    ids = [space.start("p.m")]
+    eventually(begun.exists)
+    ids += [space.start("p.m") for _ in range(3)]  # handed out while the setup runs
+    eventually(lambda: all(only(space.get(id).tokens).attempt for id in ids))
+    gate.touch()
     for id in ids:
         ends(space, id)
     lines = where.read_text().splitlines()
     assert lines[0].startswith("setup /") and lines[1:] == ["run"] * 4
     said = Cli(space.server.address, space.name).ok("logs", ids[0])
-    assert "setting up p@1.0.0" in said and "preparing" in said
+    assert "setting up p@1.0.0" in said and "tools" in said
     start_agent("--package", "p", name="h2")
     Cli(space.server.address, space.name).ok("agents", "drain", "h1")
     ends(space, space.start("p.m"))

@@ -32,7 +32,22 @@ std::shared_ptr<grpc::GenericStub> StubOf(grpc::Server& server) {
 }  // namespace
 
 void Partitions::Take(const PartRow& mine) {
-  openers_.Post([this, mine] { Open(mine); });
+  {
+    const Lock lock(mutex_);
+    opening_.insert(mine.id);
+  }
+  openers_.Post([this, mine] {
+    Open(mine);
+    const Lock lock(mutex_);
+    opening_.erase(opening_.find(mine.id));
+    opened_.NotifyAll();
+  });
+}
+
+void Partitions::AwaitOpening(PartitionId id, std::chrono::steady_clock::time_point until) {
+  Lock lock(mutex_);
+  opened_.WaitUntil(lock, until,
+                           [this, id]() REQUIRES(mutex_) { return !opening_.contains(id); });
 }
 
 void Partitions::Open(const PartRow& mine) {
@@ -40,6 +55,7 @@ void Partitions::Open(const PartRow& mine) {
   uint64_t adoptions = 0;
   {
     const Lock lock(mutex_);
+    if (closed_) return;
     adoptions = adoptions_;
   }
   auto opened = outside_.open(mine);

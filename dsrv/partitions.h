@@ -5,9 +5,11 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "dsrv/runtime/pool.h"
@@ -43,6 +45,8 @@ class Partitions {
   void Adopt(const std::string& ns, std::function<void(bool done)> done);
   // From now on what is being opened is forgotten.
   void Close();
+  // Waits while the partition is being opened, and may be written; but not longer than `until`.
+  void AwaitOpening(PartitionId id, std::chrono::steady_clock::time_point until);
 
   // Null: it is not served, or not yet.
   std::shared_ptr<Served> Find(PartitionId id) const;
@@ -63,6 +67,8 @@ class Partitions {
   std::map<PartitionId, Entry> entries_ GUARDED(mutex_);
   uint64_t adoptions_ GUARDED(mutex_) = 0;  // that were asked for
   bool closed_ GUARDED(mutex_) = false;
+  std::multiset<PartitionId> opening_ GUARDED(mutex_);
+  ConditionVariable opened_;
   Pool openers_{2};
 };
 

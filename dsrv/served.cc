@@ -229,7 +229,7 @@ void Served::MakeBackend() {
   backend_.emplace(Backend{engine_->reader(), *loop_, *changes_, watchers_, pool_, gate_, *access_,
                            refusals_, options_.clock, find_zone_, logs_, *backups_, ring_,
                            !flags_.tls.empty(), life_, &facts_, &calls_, options_.cluster,
-                           partitions_ > 1, options_.others});
+                           /*shared=*/options_.cluster != nullptr, options_.others});
   if (!backend_->cluster) {
     backend_->cluster = [this](v1::Cluster* cluster) { ShowAlone(cluster); };
   }

@@ -347,9 +347,11 @@ void SharedServer::Give(const Keeper::Gift& gift) {
     // So that calls are decided that have been let in: those that are let in later are refused.
     const auto now = std::chrono::steady_clock::now();
     front_->AwaitInside(now + kLetIn, {.of = partition});
-    Stop({part}, now + kHandOver, /*moves=*/front_->outside().partitions > 1);
+    Stop({part}, now + kHandOver, /*moves=*/true);
   } else if (!leaving_) {
     return;  // it is still being opened
+  } else {
+    partitions_.AwaitOpening(partition, std::chrono::steady_clock::now() + kLastCommit);
   }
   if (!keeper_->Give(gift)) {
     Lose("nobody knows whether partition " + std::to_string(partition) + " was given to server " +

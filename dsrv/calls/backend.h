@@ -57,7 +57,7 @@ struct Backend {
   CallMeter* calls = nullptr;           // the same
   // Says which servers share the store, and who owns what; all but the counts. Any thread.
   std::function<void(v1::Cluster*)> cluster = {};
-  bool parted = false;  // it is one of several partitions
+  bool shared = false;  // fronts of servers that share the store ask it
   const Others* others = nullptr;  // these; null: there are none
 };
 

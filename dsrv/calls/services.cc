@@ -222,7 +222,7 @@ std::vector<std::unique_ptr<grpc::Service>> MakeServices(const Backend& backend,
               secrets::kResolveSecrets);
   make()->Add(bulks::kStartBulk, bulks::kGetBulk, bulks::kListBulks, bulks::kStopBulk);
   make()->Add(clusters::kGetCluster);
-  if (backend.parted) AddPeers(backend, make());
+  if (backend.shared) AddPeers(backend, make());
   if (original) AddOriginal(backend, make());
   return services;
 }

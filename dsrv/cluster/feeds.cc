@@ -95,7 +95,7 @@ class Feeds::Source final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
 };
 
 bool Feeds::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
-  if (front.outside().partitions == 1 || IsInner(context)) return false;
+  if (!front.Parts() || IsInner(context)) return false;
   return context.method() == kMethod || IsOriginal(context);
 }
 

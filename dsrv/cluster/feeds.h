@@ -1,4 +1,4 @@
-// The feed of a store of several partitions, also as the original service tells it, as one stream:
+// The feed of servers that share a store, also as the original service tells it, as one stream:
 // one stream of each partition, asked through the front, and their messages as they come, each with
 // a cursor for all. A stream that ends with its owner is opened anew where it was, so the whole
 // goes on. While an owner cannot be reached from here, what it has written is read from the store,
@@ -27,7 +27,7 @@ namespace dfsmr {
 class Feeds final : public grpc::ServerGenericBidiReactor,
                     public std::enable_shared_from_this<Feeds> {
  public:
-  // Whether a call is such a one: it comes from a client, and there are several partitions.
+  // Whether a call is such a one: it comes from a client, and is asked in parts (Front::Parts).
   static bool Wants(const Front& front, const grpc::GenericCallbackServerContext& context);
 
   Feeds(Front& front, grpc::GenericCallbackServerContext* context)

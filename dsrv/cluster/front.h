@@ -106,7 +106,7 @@ class Front final : public grpc::CallbackGenericService {
   void SetRoutes(Routes routes);
   void SetRoute(PartitionId partition, Route route);
   // By which way calls of several partitions ask this front for each of them. Before the first
-  // call, where there are several.
+  // call.
   void SetOwn(std::shared_ptr<grpc::GenericStub> own);
   // From now on no call goes anywhere, whatever partition it is for.
   void ClearRoutes();
@@ -139,6 +139,11 @@ class Front final : public grpc::CallbackGenericService {
   PartitionId AnyPartition();
   // By partition: whether this process serves it, or a server that serves one of `others`.
   std::vector<bool> ServedHere(const std::vector<PartitionId>& others = {}) const;
+  // Whether streams and polls are asked in parts, which go on with the next owner when a partition
+  // changes hands. Not those at the one that has all there is: they end with it.
+  bool Parts() const {
+    return outside_.partitions > 1 || route(0)->kind != Route::Kind::kHere;
+  }
   // The way to this front itself, within the process.
   std::shared_ptr<grpc::GenericStub> own() const {
     const Lock lock(route_mutex_);

@@ -9,7 +9,7 @@
 namespace dfsmr {
 
 bool ReadyCall::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
-  return front.outside().partitions > 1 && context.method() == kReadyMethod && !IsInner(context);
+  return front.Parts() && context.method() == kReadyMethod && !IsInner(context);
 }
 
 void ReadyCall::Begin() {

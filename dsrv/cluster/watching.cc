@@ -127,7 +127,7 @@ class Watching::Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, 
 };
 
 bool Watching::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
-  return front.outside().partitions > 1 && context.method() == kWatch && !IsInner(context);
+  return front.Parts() && context.method() == kWatch && !IsInner(context);
 }
 
 void Watching::Begin() {

@@ -22,7 +22,7 @@ namespace dfsmr {
 class Watching final : public grpc::ServerGenericBidiReactor,
                        public std::enable_shared_from_this<Watching> {
  public:
-  // Whether a call is such a one: it comes from a client, and there are several partitions.
+  // Whether a call is such a one: it comes from a client, and is asked in parts (Front::Parts).
   static bool Wants(const Front& front, const grpc::GenericCallbackServerContext& context);
 
   Watching(Front& front, grpc::GenericCallbackServerContext* context)

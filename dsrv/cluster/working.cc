@@ -118,7 +118,7 @@ class Working::Part final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grp
 };
 
 bool Working::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
-  if (front.outside().partitions == 1) return false;
+  if (!front.Parts()) return false;
   const bool worker = context.method() == kWorkMethod || context.method() == kAttachMethod;
   return worker && !IsInner(context);
 }

@@ -1,4 +1,5 @@
 """Several servers over one database: any will do, one owns the partition, another takes over."""
+import concurrent.futures as futures
 import os
 import signal
 import subprocess
@@ -8,8 +9,8 @@ import grpc
 import pytest
 
 from cluster_servers import TAKEN, owner_of, persist, seen_by, together
-from stubs import cluster, v1
-from support import CALL, CONSUMER, DCLI, DSRV, JOB, eventually, health, result
+from stubs import cluster, v1, view
+from support import CALL, CONSUMER, DCLI, DSRV, JOB, Stream, eventually, health, result
 
 
 def test_any_server_will_do(sharers):
@@ -51,6 +52,50 @@ def test_changes_and_work_pass_through_any_server(sharers):
                 break
     changes.cancel()
     assert "STARTED" in kinds and "CLAIMED" in kinds
+
+
+class Counts(Stream):
+    """Watches how many instances of the machine run."""
+
+    def __init__(self, server):
+        self.running = -1
+        topic = view.WatchRequest.Topic(key="job", machine=v1.GetMachineRequest(id="job"))
+        super().__init__(server.views.Watch(view.WatchRequest(topics=[topic]), timeout=60))
+
+    def take_in(self, reply):
+        if reply.HasField("machine"):
+            self.running = reply.machine.stats.running
+
+
+def test_streams_and_polls_go_on_when_the_only_partition_changes_hands(sharers):
+    """Those at a server that stands by, until it is the owner itself."""
+    servers = together(sharers, 3)
+    other = next(one for one in servers if one is not owner_of(servers, seen_by(servers[0])))
+    space = other.space("default")
+    space.define(JOB)
+    space.define(JOB.replace("id: job", "id: rare"))
+    begun = 0
+    with (space.work(machine="job") as worker, space.watch(machine="job") as feed,
+          Counts(other) as counts, futures.ThreadPoolExecutor() as waiting):
+        while (owner := owner_of(servers, seen_by(other))) is not other:
+            poll = waiting.submit(space.take, "rare")
+            space.start("job", f"job-{begun}")
+            held = worker.await_tasks(begun + 1)[begun]
+            assert counts.wait(lambda: counts.running == 1)
+            owner.terminate()
+            eventually(lambda: owner_of(servers, seen_by(other)) not in (owner, None))
+            result, = worker.report(held)
+            assert result.HasField("accepted")
+            space.start("rare")
+            space.report(poll.result())
+            begun += 1
+            feed.until(lambda one: one.instance == held.instance
+                       and one.kind == v1.Change.FINISHED)
+            assert counts.wait(lambda: counts.running == 0), counts.error
+        assert not (worker.ended or feed.ended or counts.ended)
+        seqs = [one.seq for one in feed.changes]
+        assert seqs == sorted(set(seqs))
+    assert begun > 0
 
 
 def test_another_server_takes_over_from_one_that_was_killed(sharers):

@@ -136,6 +136,18 @@ def test_a_stop_gives_partitions_away_and_fails_no_call(parted):
         space.get(f"door-{one}")
 
 
+def test_a_server_that_stops_while_it_opens_partitions_gives_these_back_too(parted, sharers):
+    servers = parted(1)
+    servers[0].space("default").define(DOOR)
+    for _ in range(2):
+        one = sharers()
+        eventually(lambda: "this server takes partition" in one.log, 20.0)
+        one.terminate()
+        assert one.exit_status() == 0
+        assert "was refused" not in one.log  # a write that came after the next owner
+    eventually(lambda: shares(servers) == fair(1), 5.0)
+
+
 def test_a_server_that_comes_gets_its_share_while_calls_go_on(parted, sharers):
     first, = parted(1)
     space = first.space("default")

@@ -15,6 +15,13 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kBetweenAsks{100};
 
+// Null: it is not there.
+std::shared_ptr<Peer> Find(const Keeper::Sight& sight, const std::string& server) {
+  const auto peer =
+      std::ranges::find(sight.peers, server, [](const auto& one) -> auto& { return one->id; });
+  return peer == sight.peers.end() ? nullptr : *peer;
+}
+
 }  // namespace
 
 // One change on its way to all.
@@ -47,6 +54,7 @@ void Spreader::See(const RoundPtr& round) {
     }
     for (const auto& peer : sight->peers) AskPeer(round, peer);
     AskHere(round);
+    if (!sight->peers.empty()) Watch(round);
   });
 }
 
@@ -60,17 +68,27 @@ void Spreader::AskHere(const RoundPtr& round) {
 void Spreader::AskPeer(const RoundPtr& round, const std::shared_ptr<Peer>& peer) {
   HaveAdopted(front_, peer, round->ns, [this, round, server = peer->id](bool done) {
     if (done) return Adopted(round, server);
-    RunAfter(kBetweenAsks, [this, round, server] { AskAgain(round, server); });
+    RunAfter(kBetweenAsks, [this, round, server] {
+      // It may have been dialled anew.
+      if (const auto again = Find(*keeper_.sight(), server)) AskPeer(round, again);
+    });
   });
 }
 
-// A server that was buried decides nothing more.
-void Spreader::AskAgain(const RoundPtr& round, const std::string& server) {
-  keeper_.LookFor([this, round, server](const Keeper::SightPtr& sight) {
-    const auto peer = std::ranges::find(sight->peers, server, [](const auto& one) {
-      return one->id;
-    });
-    peer == sight->peers.end() ? Adopted(round, server) : AskPeer(round, *peer);
+// A server that was buried decides nothing more. While it lives it may take long to say nothing.
+void Spreader::Watch(const RoundPtr& round) {
+  RunAfter(kBetweenAsks, [this, round] {
+    std::vector<std::string> gone;
+    const auto sight = keeper_.sight();
+    {
+      const Lock lock(round->mutex);
+      if (round->left.empty()) return;
+      for (const std::string& server : round->left) {
+        if (!server.empty() && !Find(*sight, server)) gone.push_back(server);
+      }
+    }
+    for (const std::string& server : gone) Adopted(round, server);
+    Watch(round);
   });
 }
 

@@ -28,7 +28,7 @@ class Spreader {
   void See(const RoundPtr& round);
   void AskHere(const RoundPtr& round);
   void AskPeer(const RoundPtr& round, const std::shared_ptr<Peer>& peer);
-  void AskAgain(const RoundPtr& round, const std::string& server);
+  void Watch(const RoundPtr& round);
   static void Adopted(const RoundPtr& round, const std::string& server);
 
   Keeper& keeper_;

@@ -6,7 +6,7 @@ import time
 import grpc
 
 from cluster_crew import Proxy
-from cluster_servers import seen_by
+from cluster_servers import persist, seen_by
 from stubs import v1
 from support import CALL, JOB, eventually, free_port
 from test_partitions import fair, parted, shares  # noqa: F401: a fixture
@@ -14,6 +14,7 @@ from test_partitions import fair, parted, shares  # noqa: F401: a fixture
 # What others have is given at once though an owner hangs: on a busy machine, and in less than the
 # 10 s after which a silent owner is buried.
 AT_ONCE = 2.5
+BUSY = 1.0  # what a busy machine adds
 LATE = 7.0  # within which a watcher hears of it; a hand-over takes 10 s and more
 
 
@@ -59,6 +60,19 @@ def test_an_owner_that_hangs_keeps_nobody_from_what_others_have(parted):  # noqa
         assert all(result.HasField("accepted") for result in reply.results)
         assert len(reply.tasks) == 3
     assert {task.instance for task in [*done, *reply.tasks]} <= set(own)
+
+
+def test_a_definition_waits_for_a_server_that_hangs_until_its_lease_is_over(parted):  # noqa: F811
+    servers = parted(2)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(JOB)
+    with stopped(servers[1]):
+        begun = time.monotonic()
+        spaces[0].call("Define", v1.DefineRequest(source=JOB.replace("done", "over")), timeout=30.0)
+        # It is buried 10 s after it renewed its lease for the last time.
+        assert time.monotonic() - begun < 10.0 + BUSY
+    persist(lambda: spaces[1].machine("job"))
+    assert spaces[1].machine("job").version == 2
 
 
 def test_a_poll_that_finds_nothing_waits_for_what_comes_though_an_owner_hangs(parted):  # noqa: F811

@@ -55,6 +55,10 @@ void GatherLive(const Backend& backend, const std::string& ns, Counting counting
       for (const auto& one : answer->live().causes()) {
         gathered->counts.causes.push_back({one.cause(), one.running(), one.waiting()});
       }
+      for (const auto& one : answer->live().places()) {
+        gathered->counts.places.push_back({one.trigger(), static_cast<PartitionId>(one.partition()),
+                                           one.position(), one.lag()});
+      }
     } else if (counting == Counting::kDecides) {
       gathered->failed = answer.error();
     }

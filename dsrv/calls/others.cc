@@ -61,6 +61,13 @@ void AnswerCount(const Backend& backend, const peer::CountLive& asked, const One
                to->set_running(one.running);
                to->set_waiting(one.waiting);
              }
+             for (const FeedPlace& one : here.places) {
+               auto* const to = counts->add_places();
+               to->set_trigger(one.trigger);
+               to->set_partition(one.partition);
+               to->set_position(one.position);
+               to->set_lag(one.lag);
+             }
              engine.AfterCommit([reply, answer] { reply->Give(answer); });
            },
        .drop = [reply] { reply->Fail(DeadlinePassed()); }});

@@ -25,8 +25,8 @@ bool Wanted(const ListTriggersCommand& command, const TriggerView& view) {
 }  // namespace
 
 CursorOf CursorsOf(const Call& call) {
-  return [&changes = call.backend().changes](uint64_t seq) {
-    return CursorText(changes.CursorAt(seq));
+  return [life = call.backend().life](const std::vector<uint64_t>& seqs) {
+    return CursorText({life, seqs});
   };
 }
 

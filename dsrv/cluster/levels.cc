@@ -54,8 +54,9 @@ void DealKnown(std::vector<LevelLeft>* level, size_t most, const Choice& choice,
     for (size_t i = 0; i < level->size(); ++i) {
       LevelLeft& one = (*level)[(i + choice.turn) % level->size()];
       if (one.tasks == 0) continue;
-      const std::pair of_one(std::min(wanted, UpTo(one, oldest + kTogether)),
-                             choice.IsNear(one.partition));
+      const std::pair of_one(
+          std::min(wanted, UpTo(one, /*mutant front-overtakes*/ oldest + kTogether /*end*/)),
+          /*mutant front-near-ignored*/ choice.IsNear(one.partition) /*end*/);
       if (of_one.first == 0 || of_one <= of_best) continue;
       best = &one;
       of_best = of_one;
@@ -104,7 +105,7 @@ std::optional<std::vector<PartitionId>> TopLevel::Take(size_t tasks, const Choic
   std::vector<LevelLeft> left = left_;
   std::vector<PartitionId> dealt;
   DealKnown(&left, tasks, choice, &dealt);
-  if (dealt.size() < tasks) return std::nullopt;
+  if (/*mutant front-unknown-taken*/ dealt.size() < tasks /*end*/) return std::nullopt;
   left_ = std::move(left);
   return dealt;
 }

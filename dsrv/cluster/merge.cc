@@ -32,7 +32,7 @@ MergedPage Merge(std::span<const ListPart> parts, size_t limit, size_t bytes) {
   size_t taken = 0;
   while (!next.empty()) {
     const auto [place, part, item] = next.top();
-    if (bound && place > *bound) break;
+    if (/*mutant front-beyond-bound*/ bound && place > *bound /*end*/) break;
     taken += parts[part].items[item].bytes;
     const bool full = page.items.size() == limit || (taken > bytes && !page.items.empty());
     if (full) {

@@ -138,7 +138,7 @@ void ServeParts(Front& front, const std::string& request,
   const peer::Parts::Origin& told = parts.origin();
   const auto origin = std::make_shared<const DirectOrigin>(
       DirectOrigin::Told{.peer = told.peer(),
-                         .bearer = told.bearer(),
+                         .bearer = /*mutant front-part-bearer-lost*/ told.bearer() /*end*/,
                          .certificate = told.certificate(),
                          .door = told.door(),
                          .request_id = told.request_id(),

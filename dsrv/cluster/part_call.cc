@@ -152,7 +152,7 @@ void PartCall::Leaves(std::shared_ptr<Peer> peer) {
 }
 
 void PartCall::Returns(Reply reply) {
-  if (!reply.let_in) return AskFrontInstead();
+  if (/*mutant front-part-not-mine-told*/ !reply.let_in /*end*/) return AskFrontInstead();
   front_.meter().Forwarded(facts_.name, "answered");
   if (!facts_.waits) front_.meter().ForwardTook(LeaseTimeNow() - left_);
   EndAs(std::move(reply));
@@ -171,7 +171,7 @@ void PartCall::LoseAway() {
     const Lock lock(mutex_);
     if (over_ || !away_) return;
   }
-  if (facts_.reads_only) return AskFrontInstead();
+  if (/*mutant front-part-repeats-writes*/ facts_.reads_only /*end*/) return AskFrontInstead();
   front_.meter().Forwarded(facts_.name, "unknown");
   EndAs(Unanswered(WhyLost(facts_.reads_only, front_.ending())));
 }
@@ -240,8 +240,9 @@ void PartCall::Settle(Reply reply) {
     const Lock lock(mutex_);
     if (over_) return;
   }
-  const bool closed = reply.status.error_code() == grpc::StatusCode::UNAVAILABLE &&
-                      front_.route(ask_.partition)->kind != Route::Kind::kHere;
+  const bool closed = /*mutant front-part-closed-told*/
+      reply.status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+      front_.route(ask_.partition)->kind != Route::Kind::kHere /*end*/;
   if (closed && only_directly_) {
     reply.let_in = false;
     return EndAs(std::move(reply));
@@ -250,7 +251,9 @@ void PartCall::Settle(Reply reply) {
     front_.parts().Leave(this);
     return AskFront();
   }
-  if (front_.outside().may_answer()) return EndAs(std::move(reply));
+  if (/*mutant front-part-without-lease*/ front_.outside().may_answer() /*end*/) {
+    return EndAs(std::move(reply));
+  }
   RunAfter(kLookAgain,
            [self = shared_from_this(), reply = std::move(reply)] { self->Settle(reply); });
 }

@@ -112,12 +112,14 @@ bool Passing::Identify() {
     }
   }
   origin_.method = method_;
-  if (by_door || !proof.empty()) {
+  if (/*mutant front-client-names-partition*/ by_door || !proof.empty() /*end*/) {
     origin_.partition = ValueOf(metadata, kForPartition);
     origin_.namespaces = ValueOf(metadata, door::kNamespaces);
   }
   from_front_ = !proof.empty();
-  const bool proven = !from_front_ || Proven(front_.outside().secret, proof, &origin_);
+  const bool proven =
+      !from_front_ ||
+      /*mutant front-proof-unchecked*/ Proven(front_.outside().secret, proof, &origin_) /*end*/;
   return proven && IdentifyPartition();
 }
 
@@ -198,12 +200,14 @@ void Passing::Ask(LeaseTime now) {
   if (end_ || finished_) return;
   if (cancelled_) return Finish(grpc::Status::CANCELLED);
   // Nothing was sent yet, or nothing done.
-  if (any_partition_ && RouteNow()->kind == Route::Kind::kNobody) {
+  if (/*mutant front-any-waits*/ any_partition_ &&
+      RouteNow()->kind == Route::Kind::kNobody /*end*/) {
     partition_ = front_.AnyPartition();
   }
   const auto route = RouteNow();
   if (from_front_ &&
-      (route->kind != Route::Kind::kHere || origin_.receiver != front_.outside().self)) {
+      /*mutant front-forwards-twice*/ (route->kind != Route::Kind::kHere ||
+                                       origin_.receiver != front_.outside().self) /*end*/) {
     context_->AddTrailingMetadata(kNotMine, "1");
     return Finish(grpc::Status(grpc::StatusCode::UNAVAILABLE, "another server is the owner"));
   }
@@ -228,7 +232,10 @@ std::optional<NoAnswer> Passing::Patience(const Route& route, LeaseTime now) {
   const auto late = [&](LeaseTime most) { return waited >= most || front_.ending(); };
   switch (route.kind) {
     case Route::Kind::kHere:
-      if (front_.outside().may_answer() && front_.outside().commits()) return std::nullopt;
+      if (front_.outside().may_answer() &&
+          /*mutant front-store-unheeded*/ front_.outside().commits() /*end*/) {
+        return std::nullopt;
+      }
       if (!late(kForWay)) return NoAnswer{};
       return NoAnswer{Reason::kStoreUnreachable,
                       "the store has not answered this server, which owns its partition, for a "
@@ -367,9 +374,11 @@ void Passing::TakeEnd(Try* from, const grpc::Status& status) {
   if (from->abandoned || try_.get() != from) return;
   const Metadata& trailers = from->context.GetServerTrailingMetadata();
   const bool not_mine = trailers.contains(kNotMine);
-  const bool nothing_done = not_mine || Closed(*from, status);
+  const bool nothing_done =
+      /*mutant front-moved-is-lost*/ not_mine || Closed(*from, status) /*end*/;
   if (!cancelled_ && (nothing_done || OwnerLost(*from, status))) {
-    const bool repeats = nothing_done || from->sent == 0 || facts_.reads_only;
+    const bool repeats = nothing_done || from->sent == 0 ||
+                         /*mutant front-repeats-writes*/ facts_.reads_only /*end*/;
     return repeats && !told_ && (from->sent == 0 || first_) ? AskAgain() : Lost();
   }
   PassTrailersBack(from->context, context_);
@@ -409,7 +418,8 @@ bool Passing::Closed(const Try& from, const grpc::Status& status) {
 // The owner's word has its mark; without it, it is gRPC that says that the connection is gone.
 bool Passing::OwnerLost(const Try& from, const grpc::Status& status) {
   if (from.route().kind != Route::Kind::kThere) return false;
-  if (from.context.GetServerTrailingMetadata().contains(kBy)) return false;
+  const Metadata& trailers = from.context.GetServerTrailingMetadata();
+  if (/*mutant front-dead-owner-known*/ trailers.contains(kBy) /*end*/) return false;
   switch (status.error_code()) {
     case grpc::StatusCode::UNAVAILABLE:
     case grpc::StatusCode::CANCELLED:
@@ -440,7 +450,7 @@ void Passing::AskAgain() {
 // Nothing that this process has decided or read is told without the lease.
 bool Passing::MayTell() {
   if (!try_ || try_->route().kind != Route::Kind::kHere) return true;
-  return front_.outside().may_answer();
+  return /*mutant front-tells-without-lease*/ front_.outside().may_answer() /*end*/;
 }
 
 void Passing::Tell() {

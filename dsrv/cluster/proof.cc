@@ -14,7 +14,9 @@ std::string MacOf(std::string_view secret, const PassedOn& call) {
     text += std::to_string(part->size()) + ":" + *part;
   }
   // Servers of before know of one partition only.
-  if (!call.partition.empty()) text += "partition:" + call.partition;
+  /*mutant front-proof-of-any-partition*/ if (!call.partition.empty()) {
+    text += "partition:" + call.partition;
+  } /*end*/
   if (!call.namespaces.empty()) text += "namespaces:" + call.namespaces;
   return ToHex(Hmac(secret, text));
 }

@@ -186,11 +186,11 @@ std::vector<peer::WorkPart> Sharing::Open(PartitionId partition, Time now) {
   // What is being reported is not taken up: it is over, most likely.
   auto held = part.held;
   for (const Report& report : part.reports) held.erase(report.request.claim());
-  for (const auto& [claim, instance] : held) {
+  /*mutant front-held-not-told*/ for (const auto& [claim, instance] : held) {
     peer::Claim& one = *first.add_held();
     one.set_instance(instance);
     one.set_claim(claim);
-  }
+  } /*end*/
   if (register_) {
     v1::AgentMessage& agent = *first.mutable_agent();
     *agent.mutable_register_() = *register_;
@@ -248,7 +248,8 @@ void Sharing::TakeReply(PartitionId partition, peer::WorkPartReply reply, Time n
   for (const v1::Task& task : work.tasks()) part.held[task.claim()] = task.instance();
   for (const peer::Claim& one : reply.again()) part.held[one.claim()] = one.instance();
   for (const std::string& claim : reply.over()) part.held.erase(claim);
-  part.allowed -= std::min<size_t>(part.allowed, work.tasks_size() + reply.spare());
+  /*mutant front-vain-kept*/
+  part.allowed -= std::min<size_t>(part.allowed, work.tasks_size() + reply.spare()); /*end*/
   if (reply.spare() > 0) part.not_before = now + kInVain;
   if (reply.looked()) {
     part.looks = part.late = false;
@@ -287,7 +288,8 @@ bool Sharing::MayWelcome(Time now) const {
 void Sharing::DropUnrepeatable(Part& part) {
   std::deque<Report> repeated;
   for (Report& report : part.reports) {
-    if (!report.sent || !report.request.claim().empty()) {
+    if (/*mutant front-unclaimed-repeated*/ !report.sent ||
+        !report.request.claim().empty() /*end*/) {
       repeated.push_back(std::move(report));
       continue;
     }
@@ -312,7 +314,8 @@ void Sharing::Refuse(PartitionId partition, const v1::Error& why) {
   Part& part = parts_[partition];
   while (!part.reports.empty()) {
     v1::TransitionResult result;
-    *result.mutable_error() = part.reports.front().again ? Unknown() : why;
+    *result.mutable_error() =
+        /*mutant front-lost-report-refused*/ part.reports.front().again ? Unknown() : why /*end*/;
     Answer(part, std::move(result));
   }
   while (!part.extends.empty()) {
@@ -332,14 +335,16 @@ void Sharing::End(PartitionId partition) {
 
 size_t Sharing::Room() const {
   size_t used = 0;
-  for (const Part& part : parts_) used += part.held.size() + part.allowed;
-  return used < most_ ? most_ - used : 0;
+  for (const Part& part : parts_) {
+    used += /*mutant front-lost-not-in-hand*/ part.held.size() + part.allowed /*end*/;
+  }
+  return /*mutant front-room-ignored*/ used < most_ ? most_ - used : 0 /*end*/;
 }
 
 std::optional<Sharing::Time> Sharing::Deal(Time now) {
   if (ends() || !open_) return std::nullopt;
   if (register_ && !greeted_) return welcome_ ? std::optional(welcome_by_) : std::nullopt;
-  if (drained_) return std::nullopt;
+  if (/*mutant front-drained-dealt*/ drained_ /*end*/) return std::nullopt;
   const size_t room = Room();
   if (room == 0) return std::nullopt;
   std::optional<Time> again;

@@ -3,6 +3,7 @@
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/launcher.h"
 #include "dsrv/engine/machine_state.h"
+#include "dsrv/engine/triggers.h"
 
 namespace dfsmr {
 
@@ -27,6 +28,9 @@ LiveCounts Elsewhere::CountHere(const std::string& ns) const {
   for (const auto& [cause, count] : launcher_.CountsIn(ns)) {
     counts.causes.push_back({cause, count.running, count.waiting});
   }
+  triggers_.VisitPlaces([&](const std::string& its, FeedPlace place) {
+    if (its == ns) counts.places.push_back(std::move(place));
+  });
   return counts;
 }
 
@@ -34,6 +38,7 @@ void Elsewhere::Add(const std::string& ns, const LiveCounts& counts) {
   for (const CauseCount& one : counts.causes) {
     launcher_.AddElsewhere(ns, one.cause, {one.running, one.waiting});
   }
+  for (const FeedPlace& one : counts.places) triggers_.AddElsewhere(ns, one);
   for (const LiveCount& one : counts.versions) {
     VersionState* const version = catalog_.VersionOf(ns, one.machine, one.version);
     if (!version || one.version == 0) continue;
@@ -47,6 +52,7 @@ void Elsewhere::Add(const std::string& ns, const LiveCounts& counts) {
 
 void Elsewhere::Forget(const std::string& ns) {
   launcher_.ForgetElsewhere();
+  triggers_.ForgetElsewhere();
   ForEach(ns, [](const std::string&, uint32_t, VersionState& version) { version.elsewhere = {}; });
 }
 

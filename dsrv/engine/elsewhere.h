@@ -12,7 +12,8 @@ namespace dfsmr {
 
 class Elsewhere {
  public:
-  Elsewhere(Catalog& catalog, Launcher& launcher) : catalog_(catalog), launcher_(launcher) {}
+  Elsewhere(Catalog& catalog, Launcher& launcher, Triggers& triggers)
+      : catalog_(catalog), launcher_(launcher), triggers_(triggers) {}
 
   // What there is of a namespace in this partition.
   LiveCounts CountHere(const std::string& ns) const;
@@ -26,6 +27,7 @@ class Elsewhere {
 
   Catalog& catalog_;
   Launcher& launcher_;
+  Triggers& triggers_;
 };
 
 }  // namespace dfsmr

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "storage/rows/stats.h"
+#include "storage/store.h"
 
 namespace dfsmr {
 
@@ -25,11 +26,20 @@ struct CauseCount {
   uint64_t waiting = 0;
 };
 
+// How far a trigger has read the feed of a partition.
+struct FeedPlace {
+  std::string trigger;
+  PartitionId partition = 0;
+  uint64_t position = 0;  // all records up to it have been looked at
+  uint64_t lag = 0;       // how many are behind it
+};
+
 struct LiveCounts {
   std::vector<LiveCount> versions;
   std::vector<CauseCount> causes;
+  std::vector<FeedPlace> places;
 
-  bool Empty() const { return versions.empty() && causes.empty(); }
+  bool Empty() const { return versions.empty() && causes.empty() && places.empty(); }
 };
 
 }  // namespace dfsmr

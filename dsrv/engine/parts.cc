@@ -80,7 +80,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
                  secrets, messages, options}),
       imports({turn, spaces, catalog, documents, statistics, residents, trust, schedules, triggers,
                limits, groups, packages, followers, all, options}),
-      elsewhere(catalog, launcher),
+      elsewhere(catalog, launcher, triggers),
       all{&messages, &followers, &planner,   &walker,    &family,     &limits,   &hooks,
           &spawner,  &launcher,  &schedules, &canceller, &resumer,    &upgrades, &claims,
           &sessions, &timers,    &unclaimed, &desk,      &operations, &agents,   &handouts,

@@ -217,8 +217,7 @@ TriggerView Triggers::ViewOf(const TriggerState& state, DocumentVersion definiti
   view.open_gatherings = state.gatherings.size();
   if (state.source().Has(SourceKind::kChange)) {
     view.listens = true;
-    view.position = listening_.PositionOf(state);
-    view.lag = turn_.last_seq() - view.position;
+    AddPlaces(state, &view);
   }
   return view;
 }
@@ -271,12 +270,31 @@ Result<Ok> Triggers::List(const std::string& ns, const std::string& after,
   return turn_.Trust(scanned) ? outcome : scanned;
 }
 
-void Triggers::VisitLags(const std::function<void(const std::string& ns, const std::string& name,
-                                                  uint64_t lag)>& visit) const {
+void Triggers::VisitPlaces(
+    const std::function<void(const std::string& ns, FeedPlace place)>& visit) const {
   for (const auto& [name, state] : states_.all()) {
-    if (!state->source().Has(SourceKind::kChange)) continue;
-    visit(state->ns, state->name, turn_.last_seq() - listening_.PositionOf(*state));
+    if (state->source().Has(SourceKind::kChange)) visit(state->ns, PlaceOf(*state));
   }
+}
+
+FeedPlace Triggers::PlaceOf(const TriggerState& state) const {
+  const uint64_t position = listening_.PositionOf(state);
+  return {state.name, turn_.partition(), position, turn_.last_seq() - position};
+}
+
+// All places as they are known, or none.
+void Triggers::AddPlaces(const TriggerState& state, TriggerView* view) const {
+  std::vector<FeedPlace> places{PlaceOf(state)};
+  const auto elsewhere = elsewhere_.find({state.ns, state.name});
+  if (elsewhere != elsewhere_.end()) {
+    places.insert(places.end(), elsewhere->second.begin(), elsewhere->second.end());
+  }
+  std::vector<uint64_t> positions(options_.partitions);
+  for (const FeedPlace& one : places) {
+    view->lag += one.lag;
+    if (one.partition < positions.size()) positions[one.partition] = one.position;
+  }
+  if (places.size() == positions.size()) view->positions = std::move(positions);
 }
 
 Result<Occurrence> Triggers::Fire(const std::string& ns, const std::string& name,

@@ -16,6 +16,7 @@
 #include "dsrv/engine/item_sender.h"
 #include "dsrv/engine/launch_keeper.h"
 #include "dsrv/engine/listening.h"
+#include "dsrv/engine/live_count.h"
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 #include "dsrv/engine/polling.h"
@@ -34,9 +35,10 @@ struct TriggerView {
   std::optional<Occurrence> last;
   LaunchCounts counts;
   uint64_t open_gatherings = 0;
-  bool listens = false;   // to changes; else the two below mean nothing
-  uint64_t position = 0;  // all records of the feed up to it have been looked at
-  uint64_t lag = 0;       // how many are behind it
+  bool listens = false;  // to changes; else the two below mean nothing
+  // By partition: all records of its feed up to there have been looked at. Empty: not all have said.
+  std::vector<uint64_t> positions;
+  uint64_t lag = 0;  // how many are behind these
 };
 
 // The trigger that a path of a namespace belongs to, and how a caller proves who it is.
@@ -74,9 +76,13 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   // In order of name after `after`, until `visit` returns false. With those that are retired.
   Result<Ok> List(const std::string& ns, const std::string& after,
                   const std::function<bool(const TriggerView&)>& visit);
-  // How many records of the feed are behind each trigger that listens to changes.
-  void VisitLags(const std::function<void(const std::string& ns, const std::string& name,
-                                          uint64_t lag)>& visit) const;
+  // How far each trigger that listens to changes has read this partition's feed.
+  void VisitPlaces(const std::function<void(const std::string& ns, FeedPlace place)>& visit) const;
+  // What another partition says of that; it is shown until it is forgotten.
+  void AddElsewhere(const std::string& ns, const FeedPlace& place) {
+    elsewhere_[{ns, place.trigger}].push_back(place);
+  }
+  void ForgetElsewhere() { elsewhere_.clear(); }
   // An item by hand. `on` may be empty when there is one source. BAD_REQUEST: there is no such
   // source, or `item` is no JSON. DISK_FULL.
   Result<Occurrence> Fire(const std::string& ns, const std::string& name, const std::string& on,
@@ -133,6 +139,8 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Result<TriggerState*> Find(const std::string& ns, const std::string& name);
   Result<Ok> RecoverOne(rows::TriggerName name, rows::TriggerRow row);
   TriggerView ViewOf(const TriggerState& state, DocumentVersion definition);
+  FeedPlace PlaceOf(const TriggerState& state) const;
+  void AddPlaces(const TriggerState& state, TriggerView* view) const;
   Result<TriggerView> RetiredView(const std::string& ns, const std::string& name,
                                   uint32_t version);
   void AddPast(TriggerView* view);  // what has occurred, and what of it is left
@@ -158,6 +166,7 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Listening listening_;
   Polling polling_;
   std::map<HookName, std::pair<TriggerState*, std::string>> hooks_;  // the trigger, its source
+  std::map<TriggerStates::Name, std::vector<FeedPlace>> elsewhere_;
   size_t pieces_left_ = 0;                                           // of this pass
   Timestamp waits_until_;                                            // for room on the disk
 };

@@ -201,8 +201,8 @@ void GatherEngine(Engine& engine, Snapshot* snapshot) {
     AddLimits(engine, ns, &left, snapshot);
   }
   AddPackages(engine.packages(), snapshot);
-  engine.triggers().VisitLags([&](const std::string& ns, const std::string& name, uint64_t lag) {
-    snapshot->trigger_lags[{ns, "trigger:" + name}] = lag;
+  engine.triggers().VisitPlaces([&](const std::string& ns, const FeedPlace& place) {
+    snapshot->trigger_lags[{ns, "trigger:" + place.trigger}] = place.lag;
   });
   snapshot->feed_first = engine.survey().feed_start();
   snapshot->feed_last = engine.survey().last_seq();

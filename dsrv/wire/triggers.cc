@@ -70,7 +70,7 @@ Result<Ok> ShowTrigger(const Moment& moment, const TriggerView& view, const Curs
   out->set_running(view.counts.running);
   out->set_waiting(view.counts.waiting);
   if (view.listens) {
-    out->set_cursor(cursor(view.position));
+    if (!view.positions.empty()) out->set_cursor(cursor(view.positions));
     out->set_lag(view.lag);
   }
   ShowPoll(row, out);

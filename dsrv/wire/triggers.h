@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "dfsmr/v1/schedule.pb.h"
 #include "dsrv/engine/names.h"
@@ -12,8 +13,8 @@
 
 namespace dfsmr {
 
-// `cursor` makes the text of a place in the feed.
-using CursorOf = std::function<std::string(uint64_t seq)>;
+// `cursor` makes the text of a place in the feed, of these places in those of the partitions.
+using CursorOf = std::function<std::string(const std::vector<uint64_t>& seqs)>;
 // ENDED: it is retired.
 v1::Schedule::State StateOf(const rows::TriggerRow& row);
 Result<Ok> ShowTrigger(const Moment& moment, const TriggerView& view, const CursorOf& cursor,

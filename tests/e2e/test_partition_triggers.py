@@ -66,6 +66,11 @@ def test_what_changes_while_a_trigger_is_paused_comes_when_it_goes_on(parted):  
     for number in range(20):
         build(spaces[number % 2], f"b-{number}")
     assert deployed(spaces[0]) == []
+    # How far it has read in all partitions, as a place in the feed.
+    paused = triggers.get("after")
+    behind, _ = spaces[0].changes(after=paused.cursor)
+    assert {one.instance for one in behind} == {f"b-{number}" for number in range(20)}
+    assert paused.lag == len(behind)
     triggers.pause("after", False)
     wanted = sorted(f"d-b-{number}" for number in range(20))
     eventually(lambda: deployed(spaces[0]) == wanted)

@@ -27,7 +27,7 @@ using std::chrono::seconds;
 
 inline const char* const kRead = "/dfsmr.v1.RunnerService/GetInstance";
 inline const char* const kChange = "/dfsmr.v1.RunnerService/Start";
-inline const char* const kStream = "/dfsmr.v1.RunnerService/Work";
+inline const char* const kStream = "/dfsmr.v1.AgentService/AppendLogs";  // is passed on whole
 
 // The start of an instance that lives in this partition, of so many.
 inline std::string StartIn(PartitionId partition, uint16_t partitions) {

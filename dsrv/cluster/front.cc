@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/cluster/callback_queue.h"
 #include "dsrv/cluster/feeds.h"
 #include "dsrv/cluster/passing.h"
 #include "dsrv/cluster/peers.h"
@@ -69,6 +70,7 @@ void Front::SetRoute(PartitionId partition, Route route) {
 }
 
 void Front::SetOwn(std::shared_ptr<grpc::GenericStub> own) {
+  KeepCallbackQueue(*own);
   const Lock lock(route_mutex_);
   own_ = std::move(own);
 }

@@ -152,6 +152,10 @@ void PartCall::Leaves(std::shared_ptr<Peer> peer) {
 }
 
 void PartCall::Returns(Reply reply) {
+  {
+    const Lock lock(mutex_);
+    if (over_ || !away_) return;  // it was lost before
+  }
   if (/*mutant front-part-not-mine-told*/ !reply.let_in /*end*/) return AskFrontInstead();
   front_.meter().Forwarded(facts_.name, "answered");
   if (!facts_.waits) front_.meter().ForwardTook(LeaseTimeNow() - left_);

@@ -30,6 +30,7 @@ grpc::ServerGenericBidiReactor* BeginCall(Front& front,
 Front::Front(Outside outside)
     : outside_(std::move(outside)),
       routes_(outside_.partitions, std::make_shared<const Route>()) {
+  KeepCallbackQueue();
   tender_ = std::thread([this] { Tend(); });
 }
 
@@ -70,7 +71,6 @@ void Front::SetRoute(PartitionId partition, Route route) {
 }
 
 void Front::SetOwn(std::shared_ptr<grpc::GenericStub> own) {
-  KeepCallbackQueue(*own);
   const Lock lock(route_mutex_);
   own_ = std::move(own);
 }

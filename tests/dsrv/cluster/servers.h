@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "dfsmr/v1/runner.pb.h"
-#include "dsrv/cluster/callback_queue.h"
 #include "dsrv/cluster/front.h"
 #include "dsrv/cluster/passing.h"
 #include "dsrv/cluster/peers.h"
@@ -25,13 +24,6 @@ namespace dfsmr {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-inline const bool kQueueStays = [] {
-  static grpc::GenericStub stub(
-      grpc::CreateChannel("127.0.0.1:1", grpc::InsecureChannelCredentials()));
-  KeepCallbackQueue(stub);
-  return true;
-}();
 
 inline const char* const kRead = "/dfsmr.v1.RunnerService/GetInstance";
 inline const char* const kChange = "/dfsmr.v1.RunnerService/Start";

@@ -289,6 +289,14 @@ TEST_CASE("nothing is told without the lease") {
   CHECK(held.get().reason == "OUTCOME_UNKNOWN");
 
   a.lease = true;
+  auto decided = a.Begin(kChange, "hang");
+  a.echo.AwaitHung(2);
+  a.lease = false;
+  a.echo.Release();
+  CHECK(decided.wait_for(milliseconds(200)) == std::future_status::timeout);
+  a.lease = true;
+  CHECK(decided.get().reply == "hang");
+
   std::atomic<bool> told = false;
   Server b("b");
   b.Owner(a);

@@ -167,7 +167,7 @@ inline constexpr DecideRow kFireTrigger(
 
 inline constexpr ReadRow kSetPaused(
     {"dfsmr.v1.ScheduleService/SetPaused", kChangers, kChange},
-    Its(), ParseSetPaused, SettleSetPaused, ReadSetPaused);
+    WithCounts<Its, Counting::kShown>(), ParseSetPaused, SettleSetPaused, ReadSetPaused);
 inline constexpr ReadRow kListOccurrences(
     {"dfsmr.v1.ScheduleService/ListOccurrences", kReaders},
     Its(), ParseListOccurrences, SettleListOccurrences, ReadListOccurrences);

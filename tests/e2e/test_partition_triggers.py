@@ -71,7 +71,8 @@ def test_what_changes_while_a_trigger_is_paused_comes_when_it_goes_on(parted):  
     behind, _ = spaces[0].changes(after=paused.cursor)
     assert {one.instance for one in behind} == {f"b-{number}" for number in range(20)}
     assert paused.lag == len(behind)
-    triggers.pause("after", False)
+    resumed = triggers.pause("after", False)
+    assert (resumed.cursor, resumed.lag) == (paused.cursor, paused.lag)
     wanted = sorted(f"d-b-{number}" for number in range(20))
     eventually(lambda: deployed(spaces[0]) == wanted)
     # What comes while it is paused by a skip is passed over.

@@ -11,6 +11,8 @@
 #include <string>
 #include <utility>
 
+#include "storage/rocks/environment.h"
+
 namespace dfsmr {
 namespace {
 
@@ -30,6 +32,7 @@ class JoinPieces final : public rocksdb::AssociativeMergeOperator {
 
 rocksdb::Options OptionsFor(uint64_t bound) {
   rocksdb::Options options;
+  options.env = StoreEnvironment();
   options.create_if_missing = true;
   options.merge_operator = std::make_shared<JoinPieces>();
   options.compression = rocksdb::kLZ4Compression;

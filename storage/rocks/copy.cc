@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "fsm/base/epoch.h"
+#include "storage/rocks/environment.h"
 #include "storage/rocks/file.h"
 #include "storage/rocks/high_water.h"
 #include "storage/rocks/rocks_store.h"
@@ -65,6 +66,7 @@ class AnyMerge final : public rocksdb::AssociativeMergeOperator {
 
 Result<std::unique_ptr<rocksdb::DB>> OpenToRead(const fs::path& folder) {
   rocksdb::Options options;
+  options.env = StoreEnvironment();
   options.paranoid_checks = true;
   options.max_open_files = 256;
   options.merge_operator = std::make_shared<AnyMerge>();
@@ -177,6 +179,7 @@ Result<Ok> VerifyTables(const fs::path& folder) {
 
 Result<Ok> AdoptCopy(const fs::path& folder) {
   rocksdb::Options options;
+  options.env = StoreEnvironment();
   options.disable_auto_compactions = true;
   options.compression = rocksdb::kLZ4Compression;
   options.paranoid_checks = true;

@@ -23,6 +23,7 @@
 #include "storage/fence.h"
 #include "storage/moved.h"
 #include "storage/rocks/copy.h"
+#include "storage/rocks/environment.h"
 #include "storage/rocks/file.h"
 #include "storage/rocks/insert_hints.h"
 #include "storage/rocks/rocks_view.h"
@@ -71,6 +72,7 @@ std::optional<Number> ParseNumber(std::string_view text) {
 
 rocksdb::Options DatabaseOptions(const RocksStore::Options& ours) {
   rocksdb::Options options;
+  options.env = StoreEnvironment();
   // After a power cut the log may end in half a record, which was never acknowledged. Anything else
   // that cannot be read is a loss, and refused; RocksDB's default mode would quietly drop all rows
   // after it. This mode rules out recycled log files: RocksDB turns them off.

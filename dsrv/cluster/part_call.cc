@@ -151,11 +151,13 @@ void PartCall::Leaves(std::shared_ptr<Peer> peer) {
   Compare();  // the front may have gone over its calls just before
 }
 
+bool PartCall::IsAway() {
+  const Lock lock(mutex_);
+  return !over_ && away_;
+}
+
 void PartCall::Returns(Reply reply) {
-  {
-    const Lock lock(mutex_);
-    if (over_ || !away_) return;  // it was lost before
-  }
+  if (!IsAway()) return;  // it was lost before
   if (/*mutant front-part-not-mine-told*/ !reply.let_in /*end*/) return AskFrontInstead();
   front_.meter().Forwarded(facts_.name, "answered");
   if (!facts_.waits) front_.meter().ForwardTook(LeaseTimeNow() - left_);
@@ -171,10 +173,7 @@ void PartCall::Fails(const grpc::Status& status) {
 
 // What only reads is asked again; of other parts nobody knows whether they were done.
 void PartCall::LoseAway() {
-  {
-    const Lock lock(mutex_);
-    if (over_ || !away_) return;
-  }
+  if (!IsAway()) return;
   if (/*mutant front-part-repeats-writes*/ facts_.reads_only /*end*/) return AskFrontInstead();
   front_.meter().Forwarded(facts_.name, "unknown");
   EndAs(Unanswered(WhyLost(facts_.reads_only, front_.ending())));

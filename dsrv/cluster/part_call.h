@@ -73,6 +73,7 @@ class PartCall final : public std::enable_shared_from_this<PartCall> {
   struct ByGrpc;
 
   bool GivenUp();
+  bool IsAway();  // with another server, and not lost
   bool AskDirectly();
   void AskFront();
   void Answered(DirectServices::Reply reply);

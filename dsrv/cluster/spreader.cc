@@ -75,7 +75,8 @@ void Spreader::AskPeer(const RoundPtr& round, const std::shared_ptr<Peer>& peer)
   });
 }
 
-// A server that was buried decides nothing more. While it lives it may take long to say nothing.
+// A server that was buried decides nothing more. Its answer may be waited for longer than its lease
+// lasts, so whether it is still there is looked at beside.
 void Spreader::Watch(const RoundPtr& round) {
   RunAfter(kBetweenAsks, [this, round] {
     std::vector<std::string> gone;

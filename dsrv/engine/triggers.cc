@@ -282,7 +282,7 @@ FeedPlace Triggers::PlaceOf(const TriggerState& state) const {
   return {state.name, turn_.partition(), position, turn_.last_seq() - position};
 }
 
-// All places as they are known, or none.
+// The lag of those that have said theirs; the positions only where all have.
 void Triggers::AddPlaces(const TriggerState& state, TriggerView* view) const {
   std::vector<FeedPlace> places{PlaceOf(state)};
   const auto elsewhere = elsewhere_.find({state.ns, state.name});

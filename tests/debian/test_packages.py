@@ -87,7 +87,7 @@ def test_man_pages_say_what_help_says(packages, tmp_path):
 
 def test_installing_starts_the_server_on_loopback(machine):
     machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq"
-               " /root/dfsmr-cli_*.deb /root/dfsmr_*.deb")
+               " ~/dfsmr-cli_*.deb ~/dfsmr_*.deb")
     eventually(lambda: active(machine) == "active")
     assert machine.sh("stat -c '%U %G %a' /var/lib/dfsmr").stdout.split() == ["dfsmr", "dfsmr", "750"]
     assert machine.sh(f"stat -c %U /proc/{main_pid(machine)}").stdout.strip() == "dfsmr"
@@ -99,7 +99,7 @@ def test_installing_starts_the_server_on_loopback(machine):
 
 def test_the_first_example_runs(machine):
     (machine.root / "root/order.fsm.yaml").write_text(ORDER)
-    machine.sh("dcli define /root/order.fsm.yaml")
+    machine.sh("dcli define ~/order.fsm.yaml")
     machine.sh("dcli start order --id first")
     for _ in ("pay", "ship"):
         machine.sh("timeout 30 dcli work order --once -- true")
@@ -117,7 +117,7 @@ def test_a_reload_reads_the_settings_again(machine):
 
 def test_an_upgrade_restarts_it_and_loses_no_work(machine, packages, tmp_path):
     machine.sh("dcli start order --id kept")
-    machine.sh("dcli ready order --worker w > /root/claimed")  # a claim that is open during the upgrade
+    machine.sh("dcli ready order --worker w > ~/claimed")  # a claim that is open during the upgrade
     before = main_pid(machine)
     for file in packages:
         folder = tmp_path / file.stem
@@ -126,7 +126,7 @@ def test_an_upgrade_restarts_it_and_loses_no_work(machine, packages, tmp_path):
         control.write_text(control.read_text().replace("1.0.0", "1.0.1"))
         run("dpkg-deb", "--root-owner-group", "-b", folder, tmp_path / f"next-{file.name}")
         machine.copy_in(tmp_path / f"next-{file.name}")
-    machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq /root/next-*.deb")
+    machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq ~/next-*.deb")
     eventually(lambda: active(machine) == "active" and main_pid(machine) != before)
     assert "log-level: debug" in machine.sh("cat /etc/dfsmr/dsrv.yaml").stdout, "own settings stay"
     shown = machine.sh("dcli show kept").stdout
@@ -150,7 +150,7 @@ def test_removing_keeps_the_data(machine):
     machine.sh("DEBIAN_FRONTEND=noninteractive apt-get remove -y -qq dfsmr")
     assert active(machine) != "active"
     machine.sh("test -e /var/lib/dfsmr/CURRENT && test -e /etc/dfsmr/dsrv.yaml && test ! -e /usr/bin/dsrv")
-    machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq /root/next-dfsmr_*.deb")
+    machine.sh("DEBIAN_FRONTEND=noninteractive apt-get install -y -qq ~/next-dfsmr_*.deb")
     eventually(lambda: active(machine) == "active")
     assert "SUCCESS" in machine.sh("dcli show first").stdout
 

@@ -459,6 +459,24 @@ TEST_CASE("a server that stops refuses what comes, and waits for what is under w
   CHECK(change.get().reason == "OUTCOME_UNKNOWN");
 }
 
+TEST_CASE("a server that stops waits for what it has passed on, too") {
+  Server a("a");
+  Server b("b");
+  a.Owns();
+  b.Owner(a);
+  auto change = b.Begin(kChange, "hang");
+  a.echo.AwaitHung(1);
+  b.front.Close();
+  const auto refused = b.Call(kChange, "x");
+  CHECK(refused.status.error_code() == grpc::StatusCode::UNAVAILABLE);
+  CHECK(refused.reason.empty());
+  CHECK(a.echo.Calls() == 1);
+  const auto soon = std::chrono::steady_clock::now() + milliseconds(50);
+  CHECK(!b.front.AwaitAll(soon, /*brief=*/true));
+  b.front.EndAll();
+  CHECK(change.get().reason == "OUTCOME_UNKNOWN");
+}
+
 TEST_CASE("a server that stops does not wait for polls as for calls that are soon answered") {
   (void)v1::Instance::descriptor();
   CHECK(FactsOf("/dfsmr.v1.RunnerService/Ready").waits);

@@ -159,6 +159,7 @@ function seenOf(node: NodeJson | undefined): Seen {
 
 function LiveGraph({ machine }: { machine: MachineJson }) {
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+  const [stands, setStands] = useState(false);
   const flow = machine.kind === "plan" && query.value.get("as") !== "nodes";
   const chosen = query.value.get("node") ?? undefined;
   const nodes = (machine.nodes ?? []).filter((node) => node.kind !== "system");
@@ -209,19 +210,22 @@ function LiveGraph({ machine }: { machine: MachineJson }) {
             chosen={chosen}
             choose={choose}
             seen={(box) => seenOf(byId.get(box.id))}
+            stands={() => setStands(true)}
           />
           <Legend states={["READY", "CLAIMED", "WAITING", "HELD"]} />
         </div>
-        <Panel class="flush">
-          <List
-            name="Nodes"
-            rows={nodes}
-            columns={nodeColumns(machine)}
-            rowKey={(node) => node.id!}
-            opened={chosen}
-            open={(node) => setQuery({ node: node.id === chosen ? undefined : node.id })}
-          />
-        </Panel>
+        {stands && (
+          <Panel class="flush">
+            <List
+              name="Nodes"
+              rows={nodes}
+              columns={nodeColumns(machine)}
+              rowKey={(node) => node.id!}
+              opened={chosen}
+              open={(node) => setQuery({ node: node.id === chosen ? undefined : node.id })}
+            />
+          </Panel>
+        )}
       </div>
       {chosen && <NodeDetails machine={machine} node={byId.get(chosen)} />}
     </div>
@@ -238,6 +242,7 @@ function MovingGraph({
   chosen?: string;
   choose: (box: Box) => void;
   seen: (box: Box) => Seen;
+  stands: () => void;
 }) {
   return <GraphView {...props} name={`The graph of ${machine}`} moves={useMoves(machine)} />;
 }

@@ -1,5 +1,5 @@
 // Which columns of a list there is room for: the lesser ones go first, and none is cut off at the side.
-import { useEffect, useLayoutEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useState } from "preact/hooks";
 
 export interface Fitting {
   id: string;
@@ -29,6 +29,7 @@ export function leftOut(columns: Fitting[], widths: Map<string, number>, over: n
   return found;
 }
 
+const NONE: string[] = [];
 const GROWN = 40; // pixels more, from which on all are tried again: more than a scroll bar takes
 
 // What is left out stays so until the list is wider, or shows others: nothing flickers as counts change.
@@ -42,7 +43,7 @@ export function useFitting<T extends Fitting>(
   const [out, setOut] = useState<{ key: string; width: number; ids: string[] }>({ key, width: 0, ids: [] });
   // How often there was too little room after a change of size: times grow as they go on in their cells.
   const [grown, setGrown] = useState(0);
-  const ids = out.key === key ? out.ids : [];
+  const ids = out.key === key ? out.ids : NONE;
   useEffect(() => {
     const observer = new ResizeObserver(() => {
       const now = host.current?.clientWidth ?? 0;
@@ -65,5 +66,9 @@ export function useFitting<T extends Fitting>(
     const more = leftOut(columns, widths, over);
     if (more.length > 0) setOut({ key, width: box.clientWidth, ids: [...ids, ...more] });
   }, [key, out, grown, rows, whole]);
-  return whole ? columns : columns.filter((column) => !ids.includes(column.id));
+  // The same array as long as they are the same.
+  return useMemo(
+    () => (whole ? columns : columns.filter((column) => !ids.includes(column.id))),
+    [columns, ids, whole],
+  );
 }

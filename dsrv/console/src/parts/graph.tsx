@@ -1,5 +1,6 @@
 // The one graph: boxes that open, counts and tokens on them, dots that move. Its places depend on what it
 // consists of alone, so that they and the zoom stay when counts change.
+import type { ComponentChild } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { layout, prepare } from "../graph/layout";
 import type { Box, Edge, Graph } from "../graph/model";
@@ -29,6 +30,7 @@ interface Props {
   chosen?: string;
   choose?: (box: Box) => void;
   moves?: Move[];
+  stands?: () => void; // all of it is drawn, or it cannot be laid out: what is below comes then
 }
 
 const LINE = 17;
@@ -97,6 +99,9 @@ export function GraphView(props: Props) {
   const looks = new Map(graph.boxes.map((box) => [box.id, props.seen?.(box) ?? {}]));
   const host = useRef<HTMLDivElement>(null);
   const { places, error, width } = usePlaces(graph, props.seen ? 2 : 1, host);
+  useEffect(() => {
+    if (error) props.stands?.();
+  }, [error]);
   return (
     <div class="graph" ref={host}>
       {error ? (
@@ -125,6 +130,9 @@ function Drawing({ places, width, looks, ...props }: DrawingProps) {
   const paths = useMemo(() => places.edges.map(curve), [places]);
   const all = graph.boxes.length + graph.edges.length;
   const drawn = usePortions(all, FIRST, places); // the boxes first
+  useEffect(() => {
+    if (drawn === all) props.stands?.();
+  }, [drawn === all]);
   return (
     <>
       <svg
@@ -151,20 +159,22 @@ function Drawing({ places, width, looks, ...props }: DrawingProps) {
         </defs>
         <g ref={moved} transform={transform}>
           <g>
-            {graph.edges.slice(0, Math.max(0, drawn - graph.boxes.length)).map((edge, i) => (
-              <EdgeLine
-                key={`${edge.from} ${edge.to}`}
-                edge={edge}
-                path={paths[i]!}
-                label={places.edges[i]?.label}
-                passed={props.passed?.(edge)}
-                tone={props.edgeTone?.(edge)}
-              />
-            ))}
+            <Portions of={graph.edges} drawn={drawn - graph.boxes.length} by={[places, props.passed, props.edgeTone]}>
+              {(edge, i) => (
+                <EdgeLine
+                  key={`${edge.from} ${edge.to}`}
+                  edge={edge}
+                  path={paths[i]!}
+                  label={places.edges[i]?.label}
+                  passed={props.passed?.(edge)}
+                  tone={props.edgeTone?.(edge)}
+                />
+              )}
+            </Portions>
           </g>
           <g>
-            {graph.boxes.slice(0, drawn).map(
-              (box) =>
+            <Portions of={graph.boxes} drawn={drawn} by={[places, looks, props.chosen, props.choose]}>
+              {(box) =>
                 places.boxes[box.id] && (
                   <BoxShape
                     key={box.id}
@@ -174,8 +184,9 @@ function Drawing({ places, width, looks, ...props }: DrawingProps) {
                     chosen={props.chosen === box.id}
                     choose={props.choose}
                   />
-                ),
-            )}
+                )
+              }
+            </Portions>
           </g>
           <Dots moves={props.moves ?? []} edges={graph.edges} paths={paths} />
         </g>
@@ -193,6 +204,32 @@ function Drawing({ places, width, looks, ...props }: DrawingProps) {
       </div>
     </>
   );
+}
+
+interface PortionsProps<Item> {
+  of: Item[];
+  drawn: number; // the first ones
+  by: unknown[]; // what else they are drawn by
+  children: (item: Item, i: number) => ComponentChild;
+}
+
+// While the next portion comes, those that are there already are not looked at again.
+function Portions<Item>({ of, drawn, by, children }: PortionsProps<Item>) {
+  const shown = of.slice(0, Math.max(0, drawn));
+  const portions = Array.from({ length: Math.ceil(shown.length / FIRST) }, (_, i) => i * FIRST);
+  return (
+    <>
+      {portions.map((begin) => (
+        <Portion key={begin} of={shown.slice(begin, begin + FIRST)} by={by}>
+          {(item, i) => children(item, begin + i)}
+        </Portion>
+      ))}
+    </>
+  );
+}
+
+function Portion<Item>({ of, by, children }: Omit<PortionsProps<Item>, "drawn">) {
+  return useMemo(() => <>{of.map(children)}</>, [of.length, of[0], ...by]);
 }
 
 // Each transition moves a dot along its edge; where there are too many of them the edge is thicker.

@@ -1,6 +1,6 @@
 // The one list: a table with keys j k x Enter, a selection, and windows of long ones.
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { go } from "../state/route";
 import { bind } from "../state/keys";
 import { useFitting, type Fitting } from "./fit";
@@ -94,7 +94,7 @@ export function List<T>(props: Props<T>) {
         <tbody ref={body}>
           {windowed && first > 0 && <Space rows={first} width={width} />}
           {shown.map((row, i) => (
-            <Row
+            <KeptRow
               key={rowKey(row)}
               row={row}
               at={windowed ? first + i : i}
@@ -155,21 +155,21 @@ function Space({ rows, width }: { rows: number; width: number }) {
   );
 }
 
-function Row<T>({
-  row,
-  at,
-  props,
-  columns,
-  chosen,
-  select,
-}: {
+interface RowProps<T> {
   row: T;
   at: number;
   props: Props<T>;
   columns: Column<T>[];
   chosen: (at: number) => void;
   select: (key: string) => void;
-}) {
+}
+
+// While the next rows are drawn for the first time, those before stay as they are.
+function KeptRow<T>(all: RowProps<T>) {
+  return useMemo(() => <Row {...all} />, [all.row, all.at, all.props, all.columns]);
+}
+
+function Row<T>({ row, at, props, columns, chosen, select }: RowProps<T>) {
   const key = props.rowKey(row);
   const link = props.link?.(row);
   const open = () => {

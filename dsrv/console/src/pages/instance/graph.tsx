@@ -1,5 +1,5 @@
 // The tokens on their nodes, and the path taken.
-import { useMemo, useRef } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import { call } from "../../api/call";
 import type { ChangeJson, InstanceJson, NodeJson, StepJson, TokenJson } from "../../api/types";
 import { grouped, MOST } from "../../graph/groups";
@@ -105,6 +105,7 @@ function WholeGraph(shown: Shown) {
   const loaded = useParts(shown);
   const records = useRecords(shown.followed);
   const opened = useRef(Date.now());
+  const [stands, setStands] = useState(false);
   const open = new Set(
     query.value
       .getAll("open")
@@ -186,6 +187,7 @@ function WholeGraph(shown: Shown) {
             moves={movesOf(shown.followed.news, opened.current)}
             passed={counted}
             seen={seen}
+            stands={() => setStands(true)}
           />
           <Legend states={["READY", "CLAIMED", "WAITING", "HELD"]} />
         </div>
@@ -202,7 +204,9 @@ function WholeGraph(shown: Shown) {
             )}
           </p>
         )}
-        <NodeTable nodes={compiled ? nodes : []} one={one} entered={entered} chosen={chosen} />
+        {stands && (
+          <NodeTable nodes={compiled ? nodes : []} one={one} entered={entered} chosen={chosen} />
+        )}
       </div>
       {chosen && <NodePanel {...shown} node={chosen} nodes={nodes} />}
     </div>

@@ -86,7 +86,7 @@ void Hands::Answered(const std::string& claim, const v1::TransitionResult& resul
 
 void Hands::NotTaken(Hand* hand, const Error& error) {
   const std::string claim = hand->task.claim();
-  if (Passing(error)) {
+  if (Passing(error) || Deferred(error)) {
     hand->again.SetIn(kReportAgain, [this, hand] { SendReport(hand); });
     return;
   }

@@ -237,6 +237,10 @@ bool Passing(const Error& error) {
          error.reason == Reason::kDiskFull;
 }
 
+bool Deferred(const Error& error) {
+  return error.reason == Reason::kNamespaceFrozen || error.reason == Reason::kQuotaExceeded;
+}
+
 // gRPC wraps the cause in layers of its own; the innermost one matters.
 std::string Cause(const Error& error) {
   if (error.code == Code::kDeadlineExceeded) return "no answer in time";

@@ -59,6 +59,9 @@ class Backoff {
 // call, or has too much to do. It is true of a call that we cancelled, too: ask the canceller
 // first.
 bool Passing(const Error& error);
+// True of a refusal that what a report starts meets for a while: its namespace is frozen, or at one
+// of its quotas. The work is done, so its report is worth repeating.
+bool Deferred(const Error& error);
 // True when no server was reached in time; false when a server refused the call.
 bool Unreached(const Error& error);
 

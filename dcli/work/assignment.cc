@@ -176,8 +176,10 @@ Result<v1::TransitionResponse> Assignment::Send(const Verdict& verdict) {
     if (shift_.calls.cancelled() && !reply)
       return Error{Code::kCancelled, Reason::kNone, "interrupted"};
     if (reply) shift_.Heard(nullptr);
-    if (reply || !Passing(reply.error())) return reply;
-    shift_.Heard(&reply.error());
+    if (reply) return reply;
+    const bool deferred = Deferred(reply.error());
+    if (!deferred && !Passing(reply.error())) return reply;
+    if (!deferred) shift_.Heard(&reply.error());
     shift_.calls.SleepFor(backoff.Next());
   }
 }

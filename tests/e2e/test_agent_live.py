@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from support import DCLI, JOB, ONCE, Cli, eventually, now, seconds
+from support import DCLI, JOB, ONCE, Cli, eventually, now, seconds, token_state
 from test_agent_run import away, lives, those_away
 from test_bad_disk import BadDisk
 
@@ -136,11 +136,27 @@ def test_an_operation_says_when_to_try_again(live, space):
 
 def test_an_operation_that_takes_too_long_is_tried_again(live, space):
     one = live("if grep -q '\"tries\":0'; then exec sleep 1000; fi")
-    retried(space, "run_timeout: 500ms, retry: {limit: 2, on: [transient]}")
+    retried(space, "run_timeout: 2s, retry: {limit: 3, on: [transient]}")
     id = space.start("job")
-    eventually(lambda: one.result(id) == "SUCCESS")
+    eventually(lambda: one.result(id) == "SUCCESS", 30)
     assert [change.error_kind for change in space.history(id)
             if change.transition == "error"] == ["timeout"]
+
+
+def test_what_a_report_starts_waits_until_its_namespace_is_thawed(live, space, tmp_path):
+    go = tmp_path / "go"
+    one = live(f"until test -e {go}; do sleep 0.05; done; "
+               "echo '{\"start\": [{\"machine\": \"quick\", \"id\": \"next\"}]}'")
+    id = space.start("job")
+    eventually(lambda: token_state(space.token(id)) == "CLAIMED")
+    one.cli.ok("namespace", "freeze", space.name)
+    go.touch()
+    eventually(lambda: "exit status 0" in one.cli("logs", id).stdout)
+    with pytest.raises(AssertionError, match="not within"):
+        eventually(lambda: token_state(space.token(id)) != "CLAIMED", 1)
+    one.cli.ok("namespace", "thaw", space.name)
+    eventually(lambda: one.result(id) == "SUCCESS", 30)
+    assert space.get("next").id == "next"
 
 
 def test_a_command_that_fails_where_the_node_lists_no_error_pauses(live, space, tmp_path):

@@ -524,6 +524,34 @@ def test_an_agent_gives_secrets_to_commands_and_hides_them(vault, agents):
         assert files_with(vault.server.data, value) == []
 
 
+# A command that writes them where no report is to have them.
+WRONG = {
+    "transition": '{"transition": "%s"}',
+    "kind": '{"transition": "error", "error_kind": "%s"}',
+    "start": '{"start": [{"machine": "sink", "id": "c", "labels": {"l": "%s"}}]}',
+    "id": '{"start": [{"machine": "sink", "id": "%s"}]}',
+}
+
+
+def test_a_report_shows_no_secret_wherever_it_stands(vault, agents):
+    vault.put("db", PLANTED)
+    vault.space.define(JOB.replace("id: job", "id: sink"))
+    for name in WRONG:
+        vault.space.define(JOB.replace("id: job", f"id: {name}"))
+    workers = "workers:\n" + "".join(
+        f"  {name}.work: {{run: ./{name}.sh, env: {{DB: {{secret: db}}}}}}\n" for name in WRONG)
+    agents(vault, token=vault.token("db"), workers=workers, **{
+        name: "#!/bin/sh\nprintf '" + report + "' \"$DB\" > $DFSMR_OUTPUT\n"
+        for name, report in WRONG.items()})
+    ids = [vault.space.start(name) for name in WRONG]
+    eventually(lambda: all(state(vault.space.get(id)) == "STOPPED" for id in ids), within=30)
+    for id in ids:
+        everything = str(vault.space.get(id)) + str(vault.space.history(id))
+        assert PLANTED not in everything, everything
+    assert vault.space.get("c").labels["l"] == "***"
+    assert PLANTED not in str(vault.space.changes("0")) + vault.audit.read_text()
+
+
 def refusals(vault, id):
     return vault.cli("show", id).stdout
 

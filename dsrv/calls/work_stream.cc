@@ -299,6 +299,14 @@ void WorkStream::EndWith(const Error& error) {
   WriteOrFinish();
 }
 
+void WorkStream::Revoke(const Error& error) {
+  {
+    const Lock lock(mutex_);
+    revoked_ = true;
+  }
+  EndWith(error);
+}
+
 void WorkStream::Cancelled() {
   const Lock lock(mutex_);
   exchange_.Cancel({grpc::StatusCode::CANCELLED, "the call was cancelled"});
@@ -311,7 +319,7 @@ void WorkStream::Done() {
   {
     const Lock lock(mutex_);
     exchange_.Done();
-    how = EndOf(half_closed_ && !context_->IsCancelled());
+    how = EndOf(revoked_ || (half_closed_ && !context_->IsCancelled()));
     self.swap(self_);
   }
   PostEnd([self, how](Engine& engine) { self->CloseSession(engine, how); });

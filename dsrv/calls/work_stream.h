@@ -58,12 +58,13 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
 
   Mutex mutex_;
   Exchange exchange_ GUARDED(mutex_);
+  bool revoked_ GUARDED(mutex_) = false;      // nobody may report what is in hand any more
   bool half_closed_ GUARDED(mutex_) = false;  // or broken: the call's end tells
 
  private:
   enum class Session { kNone, kOpen, kClosed };
 
-  void Revoke(const Error& error) override { EndWith(error); }
+  void Revoke(const Error& error) override;
 
   // Whether the caller may enter each namespace that the message names.
   Result<Ok> MayEnter() const;

@@ -176,6 +176,7 @@ Result<AgentView> Agents::Drain(const std::string& ns, const std::string& name, 
     row.drain_reason = undo ? "" : reason;
     Put({ns, name}, **agent);
     if ((*agent)->stream != 0) desk_.Hold((*agent)->stream, !undo);
+    if ((*agent)->stream == 0 && undo) gone_.emplace(row.last_seen, Name{ns, name});
   }
   return ViewOf({ns, name}, **agent);
 }
@@ -352,11 +353,13 @@ void Agents::Absorb(const Change& change) {
   }
 }
 
-// Agents that have been away for the retention are forgotten.
+// Agents that have been away for the retention are forgotten, but not that one is drained: it would
+// come back undrained.
 void Agents::BeginPass() {
   while (!gone_.empty() && After(gone_.begin()->first, options_.retention) < turn_.real()) {
     const Name name = gone_.begin()->second;
     gone_.erase(gone_.begin());
+    if (/*mutant drain-expires*/ agents_.at(name).row.drained /*end*/) continue;
     operations_.Follow(name, "");
     rows::DropAgent(turn_.writer(), name.first, name.second);
     agents_.erase(name);

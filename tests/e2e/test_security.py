@@ -15,8 +15,8 @@ import pytest
 from certificates import Authority
 from stubs import (admin, admin_grpc, agent, original, original_grpc, package, schedule, v1, view,
                    v1_grpc)
-from support import (CALL, DSRV, JOB, SOON, Cli, Server, Space, WorkStream, eventually, free_port,
-                     health, only, open_channel, refused, timestamp)
+from support import (CALL, DSRV, JOB, SOON, Cli, Server, Space, WorkStream, duration, eventually,
+                     free_port, health, only, open_channel, refused, timestamp)
 
 ROLE = admin.AccessToken.Role
 ADMIN_SECRET = "the-first-admin-of-this-test-server-0123456789"
@@ -505,16 +505,18 @@ def test_what_a_token_cannot_be(root, wrong, mention):
 
 
 @pytest.mark.timed
+@pytest.mark.parametrize("kept", [{}, {"session": "s", "keep_for": duration(60)}],
+                         ids=["alone", "session"])
 @pytest.mark.parametrize("end", ["revoked", "expired"])
-def test_what_a_token_has_open_ends_with_it(root, end):
-    space = root.space(f"open-{end}")
+def test_what_a_token_has_open_ends_with_it(root, end, kept):
+    space = root.space(f"open-{end}-{len(kept)}")
     space.define(JOB)
     space.start("job", "a")
     holder = root.create("operator", space.name,
                          expires=time.time() + 2 if end == "expired" else None)
     theirs = holder.space(space.name)
     poll = theirs.later("Ready", theirs.ready_request(machine="nothing", wait=60), timeout=60)
-    with theirs.watch() as watch, theirs.work(worker="w") as work:
+    with theirs.watch() as watch, theirs.work(worker="w", **kept) as work:
         watch.opened()
         task = only(work.await_tasks(1))
         began = time.monotonic()

@@ -156,6 +156,33 @@ TEST_CASE("who reports second of a visit that has stopped has nothing in hand af
   CHECK(listed() == 0);
 }
 
+TEST_CASE("a drained agent that is away for long comes back drained") {
+  EngineOptions options;
+  options.retention = 1h;
+  World world(options);
+  world.Define(kMachine);
+  const auto drain = [&](bool undo) {
+    REQUIRE(world.Do([&](Engine& e) { return e.agents().Drain("ns", "h", undo, "broken"); }));
+  };
+  const auto away = [&] {
+    world.Advance(2h);
+    world.Do([](Engine&) { return 0; });
+    return world.engine().agents().Get("ns", "h");
+  };
+  {
+    Process process(world, "a");
+    drain(false);
+    process.Break();
+  }
+  SUBCASE("as all goes on") {}
+  SUBCASE("over a restart") { world.Restart(); }
+  auto found = away();
+  REQUIRE(found);
+  CHECK(found->row.drained);
+  drain(true);
+  CHECK_FALSE(away());
+}
+
 TEST_CASE("work at most once that ended without saying how is held, over restarts") {
   World world;
   world.Define(

@@ -4,10 +4,13 @@
 #include <iterator>
 
 #include "dsrv/wire/replies.h"
+#include "fsm/base/limits.h"
 #include "fsm/base/result.h"
 
 namespace dfsmr {
 namespace {
+
+constexpr size_t kResponseBytes = limits::kMessage - (64 << 10);
 
 void Append(std::vector<Task>* from, std::vector<Task>* to) {
   std::ranges::move(*from, std::back_inserter(*to));
@@ -39,9 +42,23 @@ const v1::WorkResponse* Outbox::Write() {
   current_.Clear();
   current_.Swap(&next_);
   current_tasks_ = std::exchange(next_tasks_, {});
+  if (current_.ByteSizeLong() > kResponseBytes) KeepBack();
   writing_ = true;
   touched_ = false;
   return &current_;
+}
+
+// Of several tasks those that a message has no room for go with the next one.
+void Outbox::KeepBack() {
+  auto& tasks = *current_.mutable_tasks();
+  size_t bytes = current_.ByteSizeLong();
+  int left = tasks.size();
+  while (left > 1 && bytes > kResponseBytes) bytes -= tasks.Get(--left).ByteSizeLong();
+  const auto from = current_tasks_.begin() + left;
+  next_tasks_.assign(std::move_iterator(from), std::move_iterator(current_tasks_.end()));
+  current_tasks_.erase(from, current_tasks_.end());
+  for (int i = left; i < tasks.size(); ++i) next_.add_tasks()->Swap(tasks.Mutable(i));
+  while (tasks.size() > left) tasks.RemoveLast();
 }
 
 void Outbox::Written() {

@@ -44,6 +44,7 @@ class Outbox {
 
  private:
   bool Filled() const;
+  void KeepBack();
 
   bool writing_ = false;
   bool touched_ = false;

@@ -170,10 +170,8 @@ Result<Ok> Occurrences::DropSurplus(const rows::DocumentName& of, rows::Occurren
   if (head->listed <= kKept) return Ok{};
   auto oldest = rows::OldestDelivered(turn_.reader(), of, head->oldest, head->count);
   if (!turn_.Trust(oldest)) return oldest.error();
-  if (*oldest != 0) {
-    head->oldest = *oldest + 1;
-    return Forget(of, *oldest, head);
-  }
+  head->oldest = *oldest != 0 ? *oldest + 1 : head->count;
+  if (*oldest != 0) return Forget(of, *oldest, head);
   // All others are dead letters.
   auto letters = rows::ScanFailed(turn_.reader(), of, 1);
   if (!turn_.Trust(letters)) return letters.error();

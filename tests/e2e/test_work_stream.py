@@ -337,3 +337,13 @@ def test_streams_and_polls_share_a_queue_and_each_visit_is_given_once(space):
             assert all(r.HasField("accepted") for r in results)
     assert set(given.values()) == {1} and len(given) == 900
     assert {state(space.get(id)) for id in ids[::29]} == {"STOPPED"}
+
+
+def test_tasks_that_no_message_has_room_for_come_in_several(space):
+    space.define(JOB)
+    for number in range(6):
+        space.start("job", f"large-{number}", params={"a": "x" * 1_000_000})
+    with space.work(machine="job", max_tasks=100) as work:
+        tasks = work.await_tasks(6)
+        assert sorted(task.instance for task in tasks) == [f"large-{n}" for n in range(6)]
+        assert all(not result.HasField("error") for task in tasks for result in work.report(task))

@@ -103,7 +103,7 @@ class Follower : public std::enable_shared_from_this<Follower> {
 
   void Begin(Inside& inside) {
     auto request = ReadRequest();
-    if (!request) return exchange_->Answer(ToResponse(Failure::Of(request.error())));
+    if (!request) return exchange_->Answer(exchange_->Refused(Failure::Of(request.error())));
     const auto self = shared_from_this();
     service_ = ServiceStream::Begin(
         inside, NameOf(method_), ToAsker(exchange_->request, exchange_->visitor), std::nullopt,

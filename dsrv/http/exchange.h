@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "dsrv/http/failure.h"
 #include "dsrv/http/guard.h"
 #include "dsrv/http/message.h"
 #include "dsrv/http/parser.h"
@@ -32,6 +33,16 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   virtual bool over() const = 0;
   // Of a body that is read as a stream: hands the next piece to on_body, once.
   virtual void ReadBody() = 0;
+
+  // The answer to what the door itself refuses, once somebody has counted it.
+  Response Refused(const Failure& failure) const {
+    NoteRefused(failure);
+    return ToResponse(failure);
+  }
+  void NoteRefused(const Failure& failure) const {
+    if (on_refused) on_refused(failure, visitor);
+  }
+  std::function<void(const Failure&, const Visitor&)> on_refused;
 
   const Request request;
   const Visitor visitor;

@@ -37,12 +37,12 @@ void ServeHook(Inside& inside, std::shared_ptr<Exchange> exchange, const std::st
   const auto path = Decoded(rest.substr(std::min(slash + 1, rest.size())));
   if (!ns || !path) {
     return exchange->Answer(
-        ToResponse(BadRequest(400, "a percent sign is followed by two hexadecimal digits")));
+        exchange->Refused(BadRequest(400, "a percent sign is followed by two hexadecimal digits")));
   }
   // What proves the caller is made of the body as it was sent.
   const std::string coding = Lower(request.Header("content-encoding").value_or(""));
   if (!coding.empty() && coding != "identity") {
-    return exchange->Answer(ToResponse(BadRequest(
+    return exchange->Answer(exchange->Refused(BadRequest(
         400, "a webhook takes bodies without content-encoding, not " + Quoted(coding))));
   }
   door::Webhook webhook;

@@ -117,7 +117,7 @@ class Reading {
       const std::string name = json_.String();
       json_.Expect(':');
       if (!ok()) return;
-      path_ += (path_.empty() ? "" : ".") + OneLine(name.substr(0, 128));
+      path_ += (path_.empty() ? "" : ".") + OneLine(Head(name, 128));
       const FieldDescriptor* field = FieldOf(type, name);
       if (field) {
         ReadField(message, *field, depth);
@@ -179,7 +179,7 @@ class Reading {
       const std::string key = json_.String();
       json_.Expect(':');
       if (!ok()) return;
-      path_ += "[" + json::Quote(key.substr(0, 128)) + "]";
+      path_ += "[" + json::Quote(Head(key, 128)) + "]";
       Message* entry = message->GetReflection()->AddMessage(message, &field);
       const FieldDescriptor& key_field = *field.message_type()->map_key();
       key_field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? SetString(entry, key_field, key)

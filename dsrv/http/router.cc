@@ -201,6 +201,9 @@ void Router::Dress(const Request& request, const Visitor& visitor, Response* res
 
 void Router::Serve(std::shared_ptr<Exchange> exchange) {
   const Route route = RouteOf(exchange->request);
+  exchange->on_refused = [this](const Failure& failure, const Visitor& visitor) {
+    if (options_.refused) options_.refused(failure, visitor);
+  };
   switch (route.kind) {
     case Kind::kMethod:
       return Streams(*route.method) ? ServeStream(inside_, std::move(exchange), *route.method)
@@ -234,7 +237,7 @@ void Router::Serve(std::shared_ptr<Exchange> exchange) {
       [[fallthrough]];
     case Kind::kNone:
       return exchange->Answer(
-          ToResponse(NoSuchMethod("there is nothing at " + Quoted(exchange->request.path))));
+          exchange->Refused(NoSuchMethod("there is nothing at " + Quoted(exchange->request.path))));
   }
 }
 

@@ -21,7 +21,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     const Request& request = exchange_->request;
     const std::string type = MediaType(request);
     if (type != "application/connect+json" && type != "application/connect+proto") {
-      return exchange_->Answer(UnknownType(method_, type));
+      return exchange_->Answer(UnknownType(*exchange_, method_, type));
     }
     codec_ = type.ends_with("json") ? Codec::kJson : Codec::kProto;
     lenient_ = request.Header("connect-protocol-version").has_value();
@@ -29,12 +29,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
         Lower(request.Header("connect-content-encoding").value_or("identity"));
     if (coding != "gzip" && coding != "identity") {
       return exchange_->Answer(
-          ToResponse(BadRequest(400, "the connect-content-encoding " + Quoted(coding) +
-                                         " is neither gzip nor identity")));
+          exchange_->Refused(BadRequest(400, "the connect-content-encoding " + Quoted(coding) +
+                                                 " is neither gzip nor identity")));
     }
     packs_ = coding == "gzip";
     auto timeout = TimeoutOf(request);
-    if (!timeout) return exchange_->Answer(ToResponse(Failure::Of(timeout.error())));
+    if (!timeout) return exchange_->Answer(exchange_->Refused(Failure::Of(timeout.error())));
     const auto self = shared_from_this();
     service_ = ServiceStream::Begin(
         inside, NameOf(method_), ToAsker(request, exchange_->visitor), *timeout, exchange_,
@@ -99,6 +99,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // The stream ends with this, whatever the service says.
   void Fail(const Error& error) {
     failure_ = Failure::Of(error);
+    exchange_->NoteRefused(*failure_);
     service_->Cancel();
   }
 

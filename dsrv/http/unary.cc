@@ -18,11 +18,13 @@ Error TooLarge() {
 }
 
 // Of a GET, whose parameter `encoding` tells the codec.
-Response UnknownEncoding(const MethodDescriptor& method, const std::string& given) {
+Response UnknownEncoding(const Exchange& exchange, const MethodDescriptor& method,
+                         const std::string& given) {
   const std::string told = given.empty() ? "the parameter 'encoding' is missing"
                                          : "the encoding " + Quoted(given) + " is unknown";
-  Response response = ToResponse(BadRequest(415, told + ": " + NameOf(method) +
-                                                     " takes encoding=json and encoding=proto"));
+  Response response =
+      exchange.Refused(BadRequest(415, told + ": " + NameOf(method) +
+                                           " takes encoding=json and encoding=proto"));
   response.Set("accept-post", "application/json, application/proto");
   return response;
 }
@@ -38,9 +40,9 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
     if (!text) return;
     if (exchange_->request.Header("connect-protocol-version")) generated_ = true;
     auto request = EncodeRequest(*method_.input_type(), codec_, *text, generated_);
-    if (!request) return Fail(Failure::Of(request.error()));
+    if (!request) return Refuse(Failure::Of(request.error()));
     auto timeout = TimeoutOf(exchange_->request);
-    if (!timeout) return Fail(Failure::Of(timeout.error()));
+    if (!timeout) return Refuse(Failure::Of(timeout.error()));
     call_ = inside.Call(NameOf(method_), ToAsker(exchange_->request, exchange_->visitor), *request,
                         *timeout, [self = shared_from_this()](Inside::Outcome outcome) {
                           self->exchange_->Post([self, outcome = std::move(outcome)]() mutable {
@@ -51,6 +53,8 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
   }
 
  private:
+  // Before anybody else has seen the call.
+  void Refuse(const Failure& failure) { exchange_->Answer(exchange_->Refused(failure)); }
   void Fail(const Failure& failure) { exchange_->Answer(ToResponse(failure)); }
 
   // The request's text; nullopt: it is refused.
@@ -62,7 +66,7 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
     } else if (type == "application/proto") {
       codec_ = Codec::kProto;
     } else {
-      exchange_->Answer(UnknownType(method_, type));
+      exchange_->Answer(UnknownType(*exchange_, method_, type));
       return std::nullopt;
     }
     return Unpack(Lower(request.Header("content-encoding").value_or("identity")), request.body);
@@ -71,14 +75,14 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
   std::optional<std::string> Unpack(const std::string& coding, std::string text) {
     if (coding == "identity" || coding.empty()) return text;
     if (coding != "gzip") {
-      Fail(BadRequest(400,
+      Refuse(BadRequest(400,
                       "the content-encoding " + Quoted(coding) + " is neither gzip nor identity"));
       return std::nullopt;
     }
     bool too_large = false;
     auto plain = Unpacked(text, limits::kMessage, &too_large);
     if (!plain) {
-      Fail(too_large ? Failure::Of(TooLarge(), 413) : BadRequest(400, "the body is no gzip"));
+      Refuse(too_large ? Failure::Of(TooLarge(), 413) : BadRequest(400, "the body is no gzip"));
     }
     return plain;
   }
@@ -87,13 +91,13 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
     std::map<std::string, std::string> given = {{"encoding", ""}, {"message", ""}, {"base64", ""},
                                                 {"compression", ""}, {"connect", ""}};
     if (auto read = ReadParameters(&given); !read) {
-      Fail(BadRequest(400, read.error().message));
+      Refuse(BadRequest(400, read.error().message));
       return std::nullopt;
     }
     generated_ = !given["connect"].empty();
     const std::string& encoding = given["encoding"];
     if (encoding != "json" && encoding != "proto") {
-      exchange_->Answer(UnknownEncoding(method_, encoding));
+      exchange_->Answer(UnknownEncoding(*exchange_, method_, encoding));
       return std::nullopt;
     }
     codec_ = encoding == "json" ? Codec::kJson : Codec::kProto;
@@ -101,7 +105,7 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
     if (given["base64"] == "1") {
       auto bytes = FromBase64(message);
       if (!bytes) {
-        Fail(BadRequest(400, "the message is no base64"));
+        Refuse(BadRequest(400, "the message is no base64"));
         return std::nullopt;
       }
       message = *std::move(bytes);
@@ -184,11 +188,12 @@ Result<std::optional<std::chrono::milliseconds>> TimeoutOf(const Request& reques
   return std::optional(std::chrono::milliseconds(std::stoll(std::string(*given))));
 }
 
-Response UnknownType(const MethodDescriptor& method, const std::string& given) {
+Response UnknownType(const Exchange& exchange, const MethodDescriptor& method,
+                     const std::string& given) {
   const std::string types = Streams(method) ? "application/connect+json, application/connect+proto"
                                             : "application/json, application/proto";
-  Response response =
-      ToResponse(BadRequest(415, NameOf(method) + " takes " + types + ", not " + Quoted(given)));
+  Response response = exchange.Refused(
+      BadRequest(415, NameOf(method) + " takes " + types + ", not " + Quoted(given)));
   response.Set("accept-post", types);
   return response;
 }

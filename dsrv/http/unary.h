@@ -25,7 +25,8 @@ std::string MediaType(const Request& request);
 // Of Connect-Timeout-Ms; nullopt: none is given.
 Result<std::optional<std::chrono::milliseconds>> TimeoutOf(const Request& request);
 // 415, with the types that a method takes.
-Response UnknownType(const MethodDescriptor& method, const std::string& given);
+Response UnknownType(const Exchange& exchange, const MethodDescriptor& method,
+                     const std::string& given);
 
 void ServeUnary(Inside& inside, std::shared_ptr<Exchange> exchange, const MethodDescriptor& method);
 

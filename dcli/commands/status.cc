@@ -1,5 +1,6 @@
 // `status`: the overview, on one page.
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 #include "dcli/call/views.h"
@@ -59,12 +60,21 @@ void PrintServer(Context& context, const v1::Overview& overview) {
   lines.Print(context.out, context.look);
 }
 
+// The minute that goes on, and as much of the one before as is missing to a minute.
+uint64_t LastMinute(const v1::Overview& overview) {
+  const int last = overview.minutes_size() - 1;
+  if (last < 0) return 0;
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const double missing = 1 - std::chrono::duration<double, std::ratio<60>>(
+                                 now % std::chrono::minutes(1)).count();
+  const uint64_t before = last > 0 ? overview.minutes(last - 1).transitions() : 0;
+  return overview.minutes(last).transitions() +
+         static_cast<uint64_t>(static_cast<double>(before) * missing);
+}
+
 void PrintCounts(Context& context, const v1::Overview& overview) {
   const v1::Tally& now = overview.now();
-  uint64_t transitions = 0;
-  if (overview.minutes_size() > 1) {
-    transitions = overview.minutes(overview.minutes_size() - 2).transitions();  // the last full one
-  }
+  const uint64_t transitions = LastMinute(overview);
   Description lines;
   lines.Add("Instances", std::to_string(now.running()) + " running, " +
                              std::to_string(now.paused()) + " paused, " +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "dsrv/engine/survey.h"
 
@@ -42,6 +43,7 @@ class CounterSum {
     for (const FilterTerm& term : filter.terms()) Look(term);
     if (by == v1::CountInstancesRequest::RESULT) able_ = false;
     if (by == v1::CountInstancesRequest::NODE) nodes_ = true;
+    if (by == v1::CountInstancesRequest::STATE && nodes_) able_ = false;
     // Instances without a token are not counted by nodes, and a token is in one state only.
     if (nodes_ && (states_ || !(positive_is_ || positive_node_))) able_ = false;
   }
@@ -107,11 +109,15 @@ class CounterSum {
       const auto found = version.counts.find(node.id);
       if (found == version.counts.end()) continue;
       const NodeState& counts = found->second;
-      const uint64_t by_property[] = {counts.ready, counts.claimed, counts.waiting, counts.held};
-      for (size_t i = 0; i < std::size(kCountedIs); ++i) {
-        if (by_property[i] > 0 && holds(node.id, kCountedIs[i])) {
-          Put(version, node.id, by_property[i]);
-        }
+      // What is ready of a paused instance is not `ready`.
+      const uint64_t idle = std::min(counts.ready, counts.idle);
+      const std::pair<std::string_view, uint64_t> by_property[] = {{"ready", counts.ready - idle},
+                                                                   {"claimed", counts.claimed},
+                                                                   {"waiting", counts.waiting},
+                                                                   {"held", counts.held},
+                                                                   {"", idle}};
+      for (const auto& [property, count] : by_property) {
+        if (count > 0 && holds(node.id, property)) Put(version, node.id, count);
       }
     }
     for (std::string_view node : kSystemNodes) {

@@ -224,6 +224,7 @@ Result<bool> Foresee(const Reader& reader, const std::string& ns, Timestamp now,
       } else {
         ++row->changed;
         if (row->sample.size() < kSample) row->sample.push_back(hit.place);
+        if (row->changed == row->at_most) return true;  // 0: of any number
       }
     }
     row->place = std::move(page->last);

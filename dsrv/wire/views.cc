@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <tuple>
 #include <utility>
 
 #include "dsrv/engine/histogram.h"
@@ -164,10 +165,10 @@ constexpr int kLimitsShown = 50;
 constexpr int kTroublesShown = 50;
 
 // How much somebody is needed at a machine.
-uint64_t NeedOf(const v1::MachineRow& machine) {
+auto NeedOf(const v1::MachineRow& machine) {
   const uint64_t breaker = machine.breaker() == "closed" ? 0 : 1;
-  return (machine.now().held() + breaker) * 1'000'000 + machine.now().paused() * 1'000 +
-         machine.now().ready();
+  return std::tuple(machine.now().held() + breaker, machine.failed_hour(), machine.now().paused(),
+                    machine.now().ready());
 }
 
 std::pair<int64_t, int32_t> Comparable(const google::protobuf::Duration& duration) {

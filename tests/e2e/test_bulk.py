@@ -70,6 +70,13 @@ def test_at_most_so_many_are_changed(space):
     assert space.count("state:paused").total == 7
 
 
+def test_a_preview_foresees_where_at_most_so_many_ends_it(space):
+    space.define(JOB)
+    space.start_many("job", 20)
+    preview = space.start_bulk("PAUSE", "machine:job", validate_only=True, at_most=7)
+    assert (preview.changed, len(preview.sample)) == (7, 7)
+
+
 def test_the_same_id_again_is_the_bulk_that_exists(space):
     space.define(JOB)
     space.start("job")

@@ -194,6 +194,25 @@ def test_plans_that_run_or_are_planned_are_counted_at_once_too(space):
     assert dict(reply.groups) == {"RUNNING": 1, "PLANNING": 1} and reply.looked_at == 0
 
 
+def test_states_are_counted_also_where_a_node_is_asked_for(orders):
+    orders.pause("a-1")
+    assert dict(orders.count("node:first,second", by="STATE").groups) == {"PAUSED": 1, "RUNNING": 1}
+    # What a paused instance has ready is not ready, and stands there all the same.
+    assert orders.count("is:ready").total == len(orders.found("is:ready")) == 2
+    assert orders.count("machine:pair node:first").total == 1
+    assert orders.count("machine:pair node:first is:ready").total == 0
+    assert orders.count("machine:pair node:first -is:ready").total == 1
+
+
+def test_the_machine_that_fails_is_among_the_first(space):
+    space.define("---\n".join(JOB.replace("id: job", f"id: m{n:03}") for n in range(210)))
+    for number in range(210):
+        space.start(f"m{number:03}")
+    id = space.start("m205")
+    space.transition(id, "error")
+    eventually(lambda: space.overview().machines[0].id == "m205")
+
+
 def test_other_counts_search(orders):
     reply = orders.count("label.site:*", by="RESULT")
     assert reply.total == 3 and reply.looked_at >= 3

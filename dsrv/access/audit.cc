@@ -48,7 +48,7 @@ void ForEachField(const AuditEntry& entry, Field field) {
                                                                {"result", &entry.result}};
   for (const auto& [name, value] : fields) {
     if (value->empty()) continue;
-    field(name, entry.refused ? value->substr(0, kRefusedText) : *value);
+    field(name, entry.refused ? std::string(Head(*value, kRefusedText)) : *value);
   }
 }
 

@@ -31,6 +31,12 @@ Diagnostic Told(Diagnostic diagnostic) {
   return diagnostic;
 }
 
+// As gRPC sends a message: what is no printable ASCII takes three bytes, and so does '%'.
+size_t SentBytes(std::string_view message) {
+  const auto escaped = [](char c) { return c < ' ' || c > '~' || c == '%'; };
+  return message.size() + 2 * static_cast<size_t>(std::ranges::count_if(message, escaped));
+}
+
 std::string MoreProblems(size_t untold) {
   return "… and " + std::to_string(untold) + " more, told once these are mended";
 }
@@ -40,14 +46,16 @@ std::string MoreProblems(size_t untold) {
 Error BadSource(const std::vector<Diagnostic>& diagnostics, Reason reason) {
   Error error{Code::kInvalidArgument, reason, ""};
   size_t untold = 0;
+  size_t sent = 0;
   for (const Diagnostic& diagnostic : diagnostics) {
     if (!diagnostic.error) continue;
-    const std::string text = Format(Told(diagnostic));
-    if (untold > 0 || error.message.size() + text.size() > kStatusBytes) {
+    const std::string text = (sent == 0 ? "" : "\n") + Format(Told(diagnostic));
+    const size_t bytes = SentBytes(text);
+    if (untold > 0 || sent + bytes > kStatusBytes) {
       ++untold;
       continue;
     }
-    if (!error.message.empty()) error.message += '\n';
+    sent += bytes;
     error.message += text;
   }
   if (untold > 0) error.message += '\n' + MoreProblems(untold);

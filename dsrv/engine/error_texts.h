@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "dsrv/engine/pulse.h"
+#include "fsm/base/names.h"
 
 namespace dfsmr {
 
@@ -24,7 +25,7 @@ struct ErrorTally {
 class ErrorTexts {
  public:
   void Add(std::string_view text, const std::string& instance, Timestamp now) {
-    std::string key(text.substr(0, kLength));
+    std::string key(Head(text, kLength));
     for (char& c : key) {
       if (c >= '0' && c <= '9') c = '#';
     }

@@ -36,7 +36,7 @@ Result<std::string> ResolvedObject(const std::string& text, const Resolver& reso
   if (!filled) return Unusable("params", filled.error().message);
   if (json::KindOf(*filled) != json::Kind::kObject) {
     return Unusable("params", "they are to be an object such as {a: 1}, not " +
-                                  filled->substr(0, 100));
+                                  std::string(Head(*filled, 100)));
   }
   if (filled->size() > limits::kJson) {
     return Unusable("params", "they take " + std::to_string(filled->size()) +

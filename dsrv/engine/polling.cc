@@ -299,7 +299,7 @@ void Polling::Failed(const Poll& poll, const std::string& why) {
   row.taken = 0;
   row.over = false;
   ++row.failures;
-  row.error = why.substr(0, limits::kErrorText);
+  row.error = Head(why, limits::kErrorText);
   Schedule(poll, After(turn_.clock(), SourceOf(poll)->every));
 }
 

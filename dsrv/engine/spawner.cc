@@ -315,7 +315,7 @@ Result<StartArgs> Spawner::Spawned(Resident& resident, const Token& token, uint6
   if (json::KindOf(*params) != json::Kind::kObject || params->size() > limits::kJson) {
     return Error{Code::kInvalidArgument, Reason::kNone,
                  "input: expected an object of at most " + std::to_string(limits::kJson) +
-                     " bytes for its params, but it is " + Quoted(params->substr(0, 100))};
+                     " bytes for its params, but it is " + Quoted(Head(*params, 100))};
   }
   args.spec.params = *std::move(params);
   return args;

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <optional>
 
+#include "fsm/base/names.h"
+
 namespace dfsmr {
 namespace {
 
@@ -136,8 +138,8 @@ Result<Cursor> ParseCursor(std::string_view text) {
   if (cursor) return *std::move(cursor);
   return Error{
       Code::kInvalidArgument, Reason::kBadRequest,
-      "'" + std::string(text.substr(0, 64)) +
-          "' is not a cursor: take one from Changes, or '0' for the oldest change, or leave "
+      Quoted(Head(text, 64)) +
+          " is not a cursor: take one from Changes, or '0' for the oldest change, or leave "
           "it empty to begin now"};
 }
 

@@ -119,7 +119,7 @@ Result<Ok> CheckAnyJson(std::string_view what, const std::string& text, bool obj
   if (const size_t at = problem.find("] "); at != std::string::npos) problem.erase(0, at + 2);
   return Error{Code::kInvalidArgument, object ? Reason::kBadParams : Reason::kBadRequest,
                std::string(what) + (whole ? " must be a JSON object, {\"key\": value, ...}"
-                                          : " is not JSON: " + problem)};
+                                          : " is not JSON: " + OneLine(problem))};
 }
 
 Result<Ok> CheckJson(std::string_view what, const std::string& text) {
@@ -139,6 +139,7 @@ Result<Ok> CheckFilter(std::string_view what, const std::string& name) {
 
 // Nodes of compiled plans are names joined by '/'.
 Result<Ok> CheckNode(std::string_view what, const std::string& name) {
+  if (name == "/start" || name == "/end") return Ok{};  // of a plan itself
   if (name.size() > 8 * limits::kName) return TooLarge(what, name.size(), 8 * limits::kName);
   Result<Ok> checked = Ok{};
   for (size_t begin = 0; checked && !name.empty() && begin <= name.size();) {

@@ -20,7 +20,7 @@ std::string PathTo(std::string_view parent, std::string_view key) {
   std::string path(parent);
   if (!path.empty()) path += '.';
   if (key.size() <= limits::kName) return path.append(key);
-  return path.append(key.substr(0, limits::kName)) + "…";
+  return path.append(Head(key, limits::kName)) + "…";
 }
 
 bool HasErrors(const std::vector<Diagnostic>& diagnostics) {

@@ -26,8 +26,14 @@ bool HoldsC1Control(std::string_view utf8) {
   return false;
 }
 
-void AppendEscaped(char c, std::string* out) {
+void AppendHex(char c, std::string* out) {
   static constexpr std::string_view kHex = "0123456789abcdef";
+  *out += "\\x";
+  *out += kHex[static_cast<unsigned char>(c) >> 4];
+  *out += kHex[static_cast<unsigned char>(c) & 15];
+}
+
+void AppendEscaped(char c, std::string* out) {
   if (!IsControl(c)) {
     *out += c;
   } else if (c == '\n') {
@@ -35,9 +41,7 @@ void AppendEscaped(char c, std::string* out) {
   } else if (c == '\t') {
     *out += "\\t";
   } else {
-    *out += "\\x";
-    *out += kHex[static_cast<unsigned char>(c) >> 4];
-    *out += kHex[static_cast<unsigned char>(c) & 15];
+    AppendHex(c, out);
   }
 }
 
@@ -96,7 +100,13 @@ std::optional<std::string> NameProblem(std::string_view what, std::string_view n
 
 std::string OneLine(std::string_view text) {
   std::string out;
-  for (char c : text) AppendEscaped(c, &out);
+  while (!text.empty()) {
+    const size_t length = Utf8SequenceLength(text);
+    if (length == 0) AppendHex(text.front(), &out);
+    if (length == 1) AppendEscaped(text.front(), &out);
+    if (length > 1) out += text.substr(0, length);
+    text.remove_prefix(std::max<size_t>(1, length));
+  }
   return out;
 }
 

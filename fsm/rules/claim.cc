@@ -26,7 +26,7 @@ ClaimRef ClaimRef::Read(std::string_view text) {
     claim.id = {numbers[1], numbers[2]};
     claim.tag = numbers[3];
   } else {
-    claim.unreadable = text.substr(0, 64);
+    claim.unreadable = Head(text, 64);
   }
   return claim;
 }

@@ -28,7 +28,7 @@ std::string PathOf(const Place& place) {
   if (!place.outer) return std::string(place.key);
   std::string path = PathOf(*place.outer);
   if (place.key.data() == nullptr) return path + "[" + std::to_string(place.index) + "]";
-  return path + "." + OneLine(place.key.substr(0, kShownMax));
+  return path + "." + OneLine(Head(place.key, kShownMax));
 }
 
 class Checker {

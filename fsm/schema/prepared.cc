@@ -309,7 +309,7 @@ void Preparation::FollowRef(const Pending& from, const Keyword& keyword, const J
   if (!value.is_string()) return Fail(here, "'$ref' must be text, such as '#/definitions/NAME'");
   const std::string& ref = value.get_ref<const std::string&>();
   if (!ref.empty() && ref != "#" && !ref.starts_with("#/")) {
-    return Fail(here, "'$ref: " + OneLine(ref.substr(0, 80)) + "' is not local; only references "
+    return Fail(here, "'$ref: " + OneLine(Head(ref, 80)) + "' is not local; only references "
                       "into this schema, such as '#/definitions/NAME', are followed");
   }
   Where where;

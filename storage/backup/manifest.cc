@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "fsm/base/names.h"
+
 namespace dfsmr {
 namespace {
 
@@ -133,7 +135,8 @@ Result<Timestamp> ParseBackupTime(std::string_view text) {
   if (!sound || at.hour > 23 || at.minute > 59 || at.second > 59) {
     return Error{
         Code::kInvalidArgument, Reason::kNone,
-        "\"" + whole.substr(0, 64) + "\" is not a time such as 2026-01-31T08:00:00.000000Z"};
+        "\"" + std::string(Head(whole, 64)) +
+            "\" is not a time such as 2026-01-31T08:00:00.000000Z"};
   }
   const int64_t seconds = (int64_t{at.hour} * 60 + at.minute) * 60 + at.second;
   return Timestamp(std::chrono::sys_days(date)) + Duration(seconds * 1'000'000 + at.micros);

@@ -690,3 +690,11 @@ def test_a_refusal_names_some_transitions_of_very_many(space):
     space.start("m")
     with refused("FAILED_PRECONDITION", "ILLEGAL_TRANSITION"):
         space.report(space.take("m"), "nope")
+
+
+@pytest.mark.parametrize("key", ["size", "размер", "größe", "大きさ", "100%"])
+def test_many_errors_in_any_script_fit_a_reply(space, key):
+    source = "id: x\nnodes:\n  a: {start: true, final: true}\n" + "".join(
+        f"  n{n}: {{final: true, '{key}{n}': 1}}\n" for n in range(60))
+    with refused("INVALID_ARGUMENT", "BAD_MACHINE", f"{key}0", "more, told once"):
+        space.define(source)

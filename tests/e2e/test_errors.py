@@ -377,3 +377,47 @@ def test_reflection_may_be_left_out(new_server):
     server = new_server("--no-reflection").start()
     with refused("UNIMPLEMENTED"):
         services_of(server)
+
+
+# Texts that are cut ---------------------------------------------------------------------------
+
+NUMBERS = """\
+id: numbers
+params: {type: object, additionalProperties: {type: number}}
+nodes: {a: {start: true, transitions: {ok: z}}, z: {final: true}}
+---
+action: count
+input: {type: object, additionalProperties: {type: number}}
+---
+plan: counted
+flow: [{step: a, action: count, input: "${params.m}"}]
+"""
+
+
+@pytest.mark.parametrize("before", ["", "x", "xx"])
+def test_a_message_is_cut_between_two_characters(space, before):
+    key = before + "日" * 60
+    bad = f'{{"{key}": "no"}}'
+    space.define(NUMBERS)
+    good, refused_one = space.call("StartBatch", v1.StartBatchRequest(starts=[
+        space.start_request("numbers", id="good"),
+        space.start_request("numbers", params=bad)])).results
+    assert good.started.created and refused_one.error.reason == "BAD_PARAMS"
+    assert before + "日" in refused_one.error.message
+    # What is stored is readable, too.
+    space.start("counted", "i", params=f'{{"m": {bad}}}')
+    assert not space.ready(action="count", wait=0.5)
+    assert "日" in only(space.get("i").tokens).error
+    assert space.instances().instances and space.history("i") and space.changes("0")[0]
+
+
+def test_an_item_that_is_no_json_is_refused_alone(space):
+    space.define(JOB)
+    ids = space.start_many("job", 2)
+    tasks = space.ready("job", max_tasks=2)
+    bad, good = space.report_all([space.report_request(tasks[0], output='{"a": é}'),
+                                  space.report_request(tasks[1])]).results
+    check_error(bad.error, "INVALID_ARGUMENT", "BAD_PARAMS", "is not JSON")
+    assert not good.HasField("error") and state(space.get(ids[1])) == "STOPPED"
+    stale_one = only(space.report_all([space.transition_request(ids[0], "ok", claim="é" * 41)]).results)
+    check_error(stale_one.error, "FAILED_PRECONDITION", "STALE_CLAIM", "é")

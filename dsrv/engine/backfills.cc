@@ -1,6 +1,7 @@
 #include "dsrv/engine/backfills.h"
 
 #include <utility>
+#include <vector>
 
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/launcher.h"
@@ -116,10 +117,15 @@ Result<GroupView> Backfills::Begin(const BackfillArgs& args) {
   return groups_.Get(args.ns, *group);
 }
 
-Result<std::optional<FormerRun>> Backfills::RunOf(const std::string& ns, const std::string& id) {
+Result<std::optional<FormerRun>> Backfills::RunOf(const std::string& ns, const std::string& id,
+                                                  const std::string& group) {
+  const auto run = [&group](const Instance& instance) {
+    const bool own = instance.provenance && instance.provenance->group == group;
+    return own ? std::nullopt : std::optional(FormerRun{instance.Stopped(), instance.result});
+  };
   if (!options_.Has(ns, id)) {
     auto there = residents_.ReadElsewhere(ns, id);
-    if (there) return std::optional(FormerRun{there->Stopped(), there->result});
+    if (there) return run(*there);
     if (there.error().code == Code::kNotFound) return std::optional<FormerRun>();
     return there.error();
   }
@@ -128,8 +134,7 @@ Result<std::optional<FormerRun>> Backfills::RunOf(const std::string& ns, const s
   if (!*first) return std::optional<FormerRun>();
   auto resident = residents_.Load(ns, id);
   if (!resident) return resident.error();
-  const Instance& instance = (*resident)->instance;
-  return std::optional(FormerRun{instance.Stopped(), instance.result});
+  return run((*resident)->instance);
 }
 
 uint64_t Backfills::MakeNext(const std::string& ns, const std::string& group) {
@@ -158,7 +163,7 @@ Result<bool> Backfills::Next(const std::string& ns, const std::string& group,
                                       : times.Next(row->position);
   if (time == kNever || time < row->from || time > row->to) return false;
   const Former former{
-      [&](const std::string& id) { return RunOf(ns, id); },
+      [&](const std::string& id) { return RunOf(ns, id, group); },
       [&](Timestamp one) { return rows::WasSent(turn_.reader(), NameOf(ns, row->schedule), one); }};
   auto suffix =
       SuffixOf(source, times, row->schedule, time, static_cast<Again>(row->again), former);
@@ -177,6 +182,19 @@ Result<bool> Backfills::Next(const std::string& ns, const std::string& group,
 
 void Backfills::DropRest(const std::string& ns, const std::string& group) {
   rows::DropBackfill(turn_.writer(), ns, group);
+}
+
+void Backfills::DropOf(const std::string& ns, const std::string& schedule) {
+  std::vector<std::string> groups;
+  auto read = rows::ScanBackfills(turn_.reader(), [&](std::string_view in, std::string_view group,
+                                                      const rows::BackfillRow& row) {
+    if (in == ns && row.schedule == schedule) groups.emplace_back(group);
+  });
+  if (!turn_.Trust(read)) return;
+  for (const std::string& group : groups) {
+    DropRest(ns, group);
+    groups_.SetToCome(ns, group, 0);
+  }
 }
 
 }  // namespace dfsmr

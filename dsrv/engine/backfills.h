@@ -70,10 +70,14 @@ class Backfills : public MemberSource {
 
   uint64_t MakeNext(const std::string& ns, const std::string& group) override;
   void DropRest(const std::string& ns, const std::string& group) override;
+  // A schedule is deleted: of its backfills nothing more is to come.
+  void DropOf(const std::string& ns, const std::string& schedule);
 
  private:
   Result<std::string> NewGroup(const BackfillArgs& args);
-  Result<std::optional<FormerRun>> RunOf(const std::string& ns, const std::string& id);
+  // nullopt: there is none, or `group`, a backfill, has started it.
+  Result<std::optional<FormerRun>> RunOf(const std::string& ns, const std::string& id,
+                                         const std::string& group);
   // Deals with the next time. False: there is none.
   Result<bool> Next(const std::string& ns, const std::string& group, rows::BackfillRow* row);
 

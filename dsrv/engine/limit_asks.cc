@@ -74,9 +74,9 @@ Result<LimitAsks> LimitAskers::Filled(const LimitAsks& asks, const Fill& fill) c
 }
 
 void LimitAskers::AddBuiltIns(const Subject& subject, LimitAsks* asks) const {
-  if (numbers_.tracked().empty()) return;
+  if (!numbers_.AnyNumber()) return;
   const auto add = [&](std::string key) {
-    if (!numbers_.tracked().contains(ResidentKey(subject.ns, key)) || Has(*asks, key)) return;
+    if (!numbers_.HasNumber(ResidentKey(subject.ns, key)) || Has(*asks, key)) return;
     asks->push_back({.key = std::move(key), .numbers = {}});
   };
   add("machine:" + subject.machine);

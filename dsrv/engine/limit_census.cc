@@ -20,21 +20,26 @@ Result<Ok> LimitCensus::Recover() {
       return places_.Restore(row);
     }
     /*mutant message-limit-keys-forgotten*/
-    keys_[ResidentKey(row.ns, row.key)] = {row.counts, row.held}; /*end*/
+    keys_[ResidentKey(row.ns, row.key)] = {row.counts, row.followed, row.held}; /*end*/
     if (!turn_.at_home()) {
-      numbers_.Track(row.ns, row.key, row.counts);
+      numbers_.Track(row.ns, row.key, row.counts, row.followed);
       changed_.insert(ResidentKey(row.ns, row.key));
-    } else if (row.held != 0) {
-      counts_.CountGuest(row.ns, row.key, row.held);
+      return;
     }
+    if (row.followed) numbers_.Follow(row.ns, row.key, true);
+    if (row.held != 0) counts_.CountGuest(row.ns, row.key, row.held);
   });
 }
 
 void LimitCensus::Put(const std::string& full, const Key& key) {
   const auto [ns, name] = SplitKey(full);
-  rows::PutCounted(turn_.writer(),
-                   {ns, name, options_.partition, key.counts, key.held, 0, 0});
-  if (!key.counts && key.held == 0) keys_.erase(full);
+  rows::PutCounted(turn_.writer(), {.ns = ns,
+                                    .key = name,
+                                    .partition = options_.partition,
+                                    .counts = key.counts,
+                                    .followed = key.followed,
+                                    .held = key.held});
+  if (!key.counts && !key.followed && key.held == 0) keys_.erase(full);
 }
 
 void LimitCensus::Forget(const std::string& ns) {
@@ -61,26 +66,28 @@ void LimitCensus::TellKeys() {
   if (options_.partitions == 1 || !turn_.at_home()) return;
   if (seen_ == numbers_.tracked_changes()) return;
   seen_ = numbers_.tracked_changes();
-  const auto tell = [this](const std::string& full, bool counts) {
+  const auto tell = [this](const std::string& full) {
     const auto [ns, key] = SplitKey(full);
+    Key& one = keys_[full];
+    one.counts = numbers_.HasNumber(full);
+    one.followed = numbers_.IsFollowed(full);
     for (PartitionId id = 0; id < options_.partitions; ++id) {
       if (id == options_.partition) continue;
       /*mutant message-limit-key-not-told*/ messages_.Send(
-          id, {rows::Message::Counted{ns, key, counts}}); /*end*/
+          id, {rows::Message::Counted{ns, key, one.counts, one.followed}}); /*end*/
     }
-    Key& one = keys_[full];
-    one.counts = counts;
     Put(full, Key(one));
   };
-  std::vector<std::string> gone;
+  std::vector<std::string> others;
   for (const auto& [full, key] : keys_) {
-    if (key.counts && !numbers_.tracked().contains(full)) gone.push_back(full);
+    const bool same = key.counts == numbers_.HasNumber(full) &&
+                      key.followed == numbers_.IsFollowed(full);
+    if (!same) others.push_back(full);
   }
-  for (const std::string& full : gone) tell(full, false);
   for (const std::string& full : numbers_.tracked()) {
-    const auto known = keys_.find(full);
-    if (known == keys_.end() || !known->second.counts) tell(full, true);
+    if (!keys_.contains(full)) others.push_back(full);
   }
+  for (const std::string& full : others) tell(full);
 }
 
 void LimitCensus::TakeHeld(PartitionId from, const rows::Message::Held& held) {
@@ -101,13 +108,14 @@ bool LimitCensus::TakeKey(const rows::Message::Counted& counted) {
     places_.TakeKey(full, counted.counts);
     return false;
   }
-  if (!counted.counts && !keys_.contains(full)) return false;
+  if (!counted.counts && !counted.followed && !keys_.contains(full)) return false;
   Key& key = keys_[full];
-  const bool other = key.counts != counted.counts;
+  const bool other = key.counts != counted.counts || key.followed != counted.followed;
   key.counts = counted.counts;
+  key.followed = counted.followed;
   Put(full, Key(key));
   if (!other) return false;
-  numbers_.Track(counted.ns, counted.key, counted.counts);
+  numbers_.Track(counted.ns, counted.key, counted.counts, counted.followed);
   changed_.insert(full);
   return true;
 }
@@ -128,7 +136,7 @@ void LimitCensus::TellHome() {
     Key& key = known->second;
     const auto [ns, name] = SplitKey(full);
     int64_t unasked = 0;
-    if (key.counts) {
+    if (key.counts || key.followed) {
       const auto asked = asked_.find(full);
       unasked = static_cast<int64_t>(counts_.Counted(full)) -
                 (asked == asked_.end() ? 0 : asked->second);

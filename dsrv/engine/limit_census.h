@@ -33,7 +33,7 @@ class LimitCensus {
   // A namespace goes, and has no instances any more.
   void Forget(const std::string& ns);
 
-  // At home: tells the others which keys have a number, if that has changed.
+  // At home: tells the others which keys have a number or are followed, if that has changed.
   void TellKeys();
   void TakeHeld(PartitionId from, const rows::Message::Held& held);
 
@@ -48,8 +48,9 @@ class LimitCensus {
 
  private:
   struct Key {
-    bool counts = false;  // it has a number
-    int64_t held = 0;     // at home: elsewhere, unasked; elsewhere: as home was told
+    bool counts = false;    // it has a number
+    bool followed = false;  // it has none, but is counted
+    int64_t held = 0;       // at home: elsewhere, unasked; elsewhere: as home was told
   };
   void Put(const std::string& full, const Key& key);
 

@@ -14,6 +14,11 @@ constexpr Duration kSaveEvery = std::chrono::milliseconds(900);
 constexpr size_t kNote = 1'024;
 constexpr size_t kRefreshedAtOnce = 1'000;
 
+// Whether that changes anything.
+bool Put(std::set<std::string>* keys, const std::string& key, bool in) {
+  return in ? keys->insert(key).second : keys->erase(key) > 0;
+}
+
 }  // namespace
 
 std::optional<std::string_view> CountedCause(const Provenance& provenance) {
@@ -118,15 +123,29 @@ void LimitNumbersBook::Refresh(const std::string& ns, const std::string& key) {
     const std::string full = ResidentKey(ns, key);
     const bool limited = (numbers.max && standing.max_from > LimitOrigin::kAsker) ||
                          (numbers.rate && standing.rate_from > LimitOrigin::kAsker);
-    if (limited ? tracked_.insert(full).second : tracked_.erase(full) > 0) ++tracked_changes_;
+    SetTracked(full, limited);
     if (limited) return SetNumbers(ns, key, numbers);
   }
   if (table_.Knows(ns, key)) SetNumbers(ns, key, numbers);
 }
 
-void LimitNumbersBook::Track(const std::string& ns, const std::string& key, bool tracked) {
+void LimitNumbersBook::SetTracked(const std::string& full, bool has_number) {
+  const bool followed = !has_number && asked_for_.contains(full);
+  const bool other = Put(&tracked_, full, has_number || followed);
+  if (Put(&followed_, full, followed) || other) ++tracked_changes_;
+}
+
+void LimitNumbersBook::Follow(const std::string& ns, const std::string& key, bool follow) {
   const std::string full = ResidentKey(ns, key);
-  if (tracked ? tracked_.insert(full).second : tracked_.erase(full) > 0) ++tracked_changes_;
+  const bool has_number = HasNumber(full);
+  if (Put(&asked_for_, full, follow)) SetTracked(full, has_number);
+}
+
+void LimitNumbersBook::Track(const std::string& ns, const std::string& key, bool has_number,
+                             bool followed) {
+  const std::string full = ResidentKey(ns, key);
+  Put(&asked_for_, full, followed);
+  SetTracked(full, has_number);
 }
 
 void LimitNumbersBook::SetNumbers(const std::string& ns, const std::string& key,
@@ -370,6 +389,11 @@ void LimitNumbersBook::Forget(const std::string& ns) {
   }
   for (const std::string& key : keys) Refresh(ns, key);
   std::erase_if(askers_, of_it);
+  std::erase_if(asked_for_, of_it);
+  const auto unfollowed = std::erase_if(followed_, [&](const std::string& full) {
+    return of_it(full) && tracked_.erase(full) > 0;
+  });
+  tracked_changes_ += unfollowed;
   std::set<std::string> spent;
   for (auto it = unsaved_.lower_bound(prefix); it != unsaved_.end() && of_it(*it);) {
     spent.insert(*it);

@@ -54,10 +54,17 @@ class LimitNumbersBook : public DocumentKeeper {
   std::optional<std::string> NextKey(const std::string& ns, const std::string& from) const;
   // Goes on with the keys of a document that has changed. False: all have its numbers.
   bool RefreshMore();
-  // The built-in keys that have a number or a rate, whoever asks; by ns\0key.
+  // The built-in keys that have a number or a rate, whoever asks, or are followed; by ns\0key.
   const std::set<std::string>& tracked() const { return tracked_; }
-  // Elsewhere than at home: whether a key has one there.
-  void Track(const std::string& ns, const std::string& key, bool tracked);
+  bool HasNumber(const std::string& full) const {
+    return tracked_.contains(full) && !IsFollowed(full);
+  }
+  // Followed: a key has no number, but a schedule or trigger asks for it, and all that run count.
+  bool IsFollowed(const std::string& full) const { return followed_.contains(full); }
+  bool AnyNumber() const { return tracked_.size() > followed_.size(); }
+  void Follow(const std::string& ns, const std::string& key, bool follow);
+  // Elsewhere than at home: what a key is there.
+  void Track(const std::string& ns, const std::string& key, bool has_number, bool followed = false);
   // Counts up whenever `tracked` changes.
   uint64_t tracked_changes() const { return tracked_changes_; }
 
@@ -93,6 +100,7 @@ class LimitNumbersBook : public DocumentKeeper {
   // What the document said; null: nothing. Its keys are to be refreshed.
   std::shared_ptr<const LimitSource> Ungovern(const std::string& ns, const std::string& name);
   void SetAsker(const std::string& ns, const LimitKey& key);
+  void SetTracked(const std::string& full, bool has_number);
   void SetNumbers(const std::string& ns, const std::string& key, const LimitNumbers& numbers);
   void SaveLater(const std::string& ns, const std::string& key);
   void Keep(const std::string& full, Timestamp at);
@@ -108,6 +116,8 @@ class LimitNumbersBook : public DocumentKeeper {
   std::set<std::string> askers_;  // keys whose last asker has a row, by ns\0key
   bool unswept_ = false;          // these are as they were read
   std::set<std::string> tracked_;
+  std::set<std::string> followed_;  // of these, those that have no number
+  std::set<std::string> asked_for_;  // keys that are followed when they have no number
   uint64_t tracked_changes_ = 0;
   struct Rest {
     std::string ns;

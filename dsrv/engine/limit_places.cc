@@ -44,8 +44,13 @@ void LimitPlaces::Loaded() {
 
 void LimitPlaces::Put(const std::string& full, PartitionId partition, const Share& share) {
   const auto [ns, key] = SplitKey(full);
-  rows::PutCounted(turn_.writer(), {ns, key, partition, share.counts, share.held, share.wanted,
-                                    share.places});
+  rows::PutCounted(turn_.writer(), {.ns = ns,
+                                    .key = key,
+                                    .partition = partition,
+                                    .counts = share.counts,
+                                    .held = share.held,
+                                    .wanted = share.wanted,
+                                    .places = share.places});
 }
 
 uint64_t LimitPlaces::ReadyOf(const std::string& full) const {

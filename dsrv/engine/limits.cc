@@ -86,6 +86,14 @@ void Limits::Deleted(const std::string& ns, const std::string& name) {
   census_.TellKeys();
 }
 
+void Limits::SetOverlap(const std::string& ns, const std::string& cause, Overlap overlap) {
+  if (options_.partitions == 1 || !turn_.at_home()) return;
+  /*mutant message-overlap-not-followed*/ numbers_.Follow(ns, cause,
+                                                          overlap != Overlap::kAllow); /*end*/
+  counts_.Sync();
+  census_.TellKeys();
+}
+
 // What rules ask --------------------------------------------------------------------------------
 
 LimitRequest Limits::AskerOf(Resident& resident) {
@@ -113,7 +121,7 @@ void Limits::Advise(Resident& resident, Scene* scene) {
   const bool plain = !instance.plan && version.definition->machine.limits.empty();
   const bool planned =
       instance.plan && instance.version != 0 && version.plan && version.plan->limits.empty();
-  const bool nothing = (plain || planned) && !instance.limits && numbers_.tracked().empty() &&
+  const bool nothing = (plain || planned) && !instance.limits && !numbers_.AnyNumber() &&
                        !resident.machine().nodes_ask;
   if (nothing) return;
   asking_now_ = &resident;

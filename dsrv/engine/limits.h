@@ -25,6 +25,7 @@
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
 #include "fsm/derived/limit_table.h"
+#include "fsm/when/launch.h"
 
 namespace dfsmr {
 
@@ -36,6 +37,9 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // Numbers for a key from now on, in place of what documents and askers say. Kept over restarts.
   // LIMIT_SET in the feed tells of it. Raised numbers let in those that wait in this commit.
   Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
+  // What a schedule or trigger starts overlaps with nothing else that it has started, or may. Where
+  // it may not, and there are several partitions, home counts also what runs without having asked.
+  void SetOverlap(const std::string& ns, const std::string& cause, Overlap overlap);
   // Forgets all numbers of a namespace without instances and documents.
   void ForgetNamespace(const std::string& ns);
   // Of any key, also one that nobody has asked for. A page of those that wait begins after `after`.

@@ -137,7 +137,10 @@ std::vector<LimitView> Limits::List(const LimitQuery& query) {
     const auto key = NextKey(query, from);
     if (!key || !key->starts_with(query.prefix)) break;
     LimitView view = ViewOf(query.ns, *key);
-    if (!query.waited_for || view.waiting > 0) views.push_back(std::move(view));
+    const bool idle = view.waiting == 0 && view.held == 0;
+    const bool hidden = query.waited_for ? view.waiting == 0
+                                         : idle && numbers_.IsFollowed(ResidentKey(query.ns, *key));
+    if (!hidden) views.push_back(std::move(view));
     from = *key + '\0';
   }
   return views;

@@ -56,7 +56,7 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       launcher(turn, changer, starter, reports, messages, options),
       arrivals(residents, changer, followers, launcher, limits, deletions, groups, shares,
                triggers, messages),
-      schedules(turn, documents, occurrences, launcher, spaces),
+      schedules(turn, documents, occurrences, launcher, limits, spaces),
       handouts(turn, agenda, residents, changer, values, limits, throttle, timers, unclaimed,
                upgrades, package_table, measures),
       dry_runs(turn, residents, changer, reports, handouts),
@@ -70,8 +70,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
       backfills(turn, documents, residents, schedules, groups, options),
       retention(turn, catalog, statistics, residents, groups, options),
       triggers(
-          {turn, documents, occurrences, residents, changer, starter, launcher, retention, spaces,
-           messages, options}),
+          {turn, documents, occurrences, residents, changer, starter, launcher, limits, retention,
+           spaces, messages, options}),
       packages({turn, package_table, catalog, documents, statistics, upgrades, limits, triggers,
                 spaces, trust, agenda, options}),
       secrets({turn, spaces, changer, traces, handouts, options}),
@@ -101,6 +101,8 @@ Engine::Parts::Parts(Store& store, EngineOptions given)
   documents.SetKeeper(DocumentKind::kSchedule, &schedules);
   launcher.SetKeeper(DocumentKind::kSchedule, &schedules);
   groups.SetSource(&backfills);
+  schedules.OnDeleted(
+      [this](const std::string& ns, const std::string& name) { backfills.DropOf(ns, name); });
   changer.SetGroups(&groups);
   documents.SetKeeper(DocumentKind::kTrigger, &triggers);
   launcher.SetKeeper(DocumentKind::kTrigger, &triggers);

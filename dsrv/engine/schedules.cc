@@ -6,6 +6,7 @@
 
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/launcher.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
 #include "dsrv/engine/turn.h"
@@ -146,6 +147,8 @@ void Schedules::Defined(const DocumentVersion& version, bool first) {
   /*mutant version-repeats-time*/ one.state.position = std::max(one.state.position, passed); /*end*/
   taking_.erase(ResidentKey(version.ns, name));
   Put(one);
+  limits_.SetOverlap(version.ns, CauseOf(DocumentKind::kSchedule, name),
+                     launch.start() ? launch.overlap : Overlap::kAllow);
 }
 
 void Schedules::Deleted(const std::string& ns, const std::string& name) {
@@ -155,6 +158,8 @@ void Schedules::Deleted(const std::string& ns, const std::string& name) {
   taking_.erase(ResidentKey(ns, name));
   (*state)->deleted = true;
   rows::PutScheduleState(turn_.writer(), ns, name, **state);
+  limits_.SetOverlap(ns, CauseOf(DocumentKind::kSchedule, name), Overlap::kAllow);
+  if (deleted_) deleted_(ns, name);
 }
 
 Result<Ok> Schedules::SetPaused(const std::string& ns, const std::string& name, bool paused,

@@ -5,6 +5,7 @@
 
 #include <absl/container/btree_set.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -41,11 +42,12 @@ struct BackfillRun {
 class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
  public:
   Schedules(OpenTurn& turn, Documents& documents, Occurrences& occurrences, Launcher& launcher,
-            const Spaces& spaces)
+            Limits& limits, const Spaces& spaces)
       : turn_(turn),
         documents_(documents),
         occurrences_(occurrences),
         launcher_(launcher),
+        limits_(limits),
         spaces_(spaces) {}
 
   // At start: when each of them is due next.
@@ -74,6 +76,10 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   Result<Occurrence> Backfill(const DocumentVersion& version, Timestamp time,
                               const BackfillRun& run);
 
+  // Is told of each schedule that is deleted, in the same turn.
+  void OnDeleted(std::function<void(const std::string& ns, const std::string& name)> hear) {
+    deleted_ = std::move(hear);
+  }
   void Defined(const DocumentVersion& version, bool first) override;
   void Deleted(const std::string& ns, const std::string& name) override;
   void LaunchEnded(const std::string& ns, const std::string& name, const std::string& instance,
@@ -130,6 +136,8 @@ class Schedules : public Part, public DocumentKeeper, public LaunchKeeper {
   Documents& documents_;
   Occurrences& occurrences_;
   Launcher& launcher_;
+  Limits& limits_;
+  std::function<void(const std::string& ns, const std::string& name)> deleted_;
   const Spaces& spaces_;
   absl::btree_set<Waiting> due_;
   // Those of which several times are taken one after another: up to which one.

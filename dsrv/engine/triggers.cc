@@ -5,6 +5,7 @@
 #include "dsrv/engine/adoption.h"
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/launcher.h"
+#include "dsrv/engine/limits.h"
 #include "dsrv/engine/namespaces.h"
 #include "dsrv/engine/occurrences.h"
 #include "fsm/base/names.h"
@@ -35,6 +36,7 @@ Triggers::Triggers(const Below& below)
       documents_(below.documents),
       occurrences_(below.occurrences),
       launcher_(below.launcher),
+      limits_(below.limits),
       spaces_(below.spaces),
       messages_(below.messages),
       options_(below.options),
@@ -172,6 +174,9 @@ void Triggers::Defined(const DocumentVersion& version, bool first) {
   states_.MarkDirty(*state);
   Changed(*state, anew);
   Begin(*state);
+  const LaunchSource& launch = state->source().launch;
+  limits_.SetOverlap(version.ns, CauseOf(DocumentKind::kTrigger, state->name),
+                     launch.start() ? launch.overlap : Overlap::kAllow);
 }
 
 void Triggers::Deleted(const std::string& ns, const std::string& name) {
@@ -183,6 +188,7 @@ void Triggers::Deleted(const std::string& ns, const std::string& name) {
   rows::DropAllSeen(turn_.writer(), state->trigger());
   state->row.deleted = true;
   states_.Remove(*state);
+  limits_.SetOverlap(ns, CauseOf(DocumentKind::kTrigger, name), Overlap::kAllow);
 }
 
 void Triggers::AddOwners(const std::string& ns, const std::vector<Document>& documents,

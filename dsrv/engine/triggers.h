@@ -58,6 +58,7 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
     Changer& changer;
     Starter& starter;
     Launcher& launcher;
+    Limits& limits;
     Retention& retention;
     const Spaces& spaces;
     Messages& messages;
@@ -157,6 +158,7 @@ class Triggers : public Part, public DocumentKeeper, public LaunchKeeper {
   Documents& documents_;
   Occurrences& occurrences_;
   Launcher& launcher_;
+  Limits& limits_;
   const Spaces& spaces_;
   Messages& messages_;
   const EngineOptions& options_;

@@ -3,10 +3,13 @@
 #include <optional>
 #include <vector>
 
+#include "dsrv/engine/documents.h"
 #include "dsrv/engine/limit_holders.h"
 #include "dsrv/engine/resident.h"
 #include "fsm/plan/assemble.h"
 #include "fsm/when/limit.h"
+#include "fsm/when/schedule.h"
+#include "fsm/when/trigger.h"
 #include "storage/place.h"
 #include "storage/rows/document.h"
 #include "storage/rows/graph.h"
@@ -26,6 +29,15 @@ Stake NewStake(const Instance& instance, uint64_t visit, const std::vector<Limit
   stake.since = since;
   for (const LimitKey& key : keys) stake.asks.push_back({key.key, key.numbers});
   return stake;
+}
+
+// Of a schedule or trigger that starts; else nothing overlaps.
+Overlap OverlapOf(const DocumentBody& body) {
+  const auto* schedule = std::get_if<std::shared_ptr<const ScheduleSource>>(&body);
+  const auto* trigger = std::get_if<std::shared_ptr<const TriggerSource>>(&body);
+  const LaunchSource* launch =
+      schedule ? &(*schedule)->launch : trigger ? &(*trigger)->launch : nullptr;
+  return launch && launch->start() ? launch->overlap : Overlap::kAllow;
 }
 
 // As the engine has it (limits.cc) of an instance as a whole, and of one of its tokens. nullopt: it
@@ -65,22 +77,32 @@ std::optional<Stake> StakeOf(const Instance& instance, const Token& token) {
 
 Result<Ok> Stakes::Begin(const Parse& parse) {
   std::map<Key, LimitNumbers> numbers;
-  std::vector<std::pair<Key, uint32_t>> documents;  // by namespace and name
+  struct Named {
+    std::string ns;
+    DocumentKind kind;
+    std::string name;
+    uint32_t version;
+  };
+  std::vector<Named> documents;
   auto read = rows::ScanAllDocuments(
       source_, [&](const rows::DocumentName& name, const rows::DocumentHead& head) {
-        if (name.kind != DocumentKind::kLimit || head.deleted) return;
-        documents.push_back({{std::string(name.ns), std::string(name.name)}, head.version});
+        if (head.deleted) return;
+        documents.push_back(
+            {std::string(name.ns), name.kind, std::string(name.name), head.version});
       });
   if (!read) return read;
-  for (const auto& [name, version] : documents) {
-    const auto& [ns, id] = name;
-    auto text = rows::GetDocumentText(source_, {ns, DocumentKind::kLimit, id}, version);
+  for (const auto& [ns, kind, name, version] : documents) {
+    auto text = rows::GetDocumentText(source_, {ns, kind, name}, version);
     if (!text) return text.error();
     if (!*text) continue;
     auto document = parse((*text)->source);
     if (!document) return document.error();
-    const auto limit = std::get<std::shared_ptr<const LimitSource>>(document->body);
-    if (BuiltInOf(limit->root) != BuiltIn::kNone) numbers[{ns, limit->root}] = limit->numbers;
+    if (const auto* limit = std::get_if<std::shared_ptr<const LimitSource>>(&document->body)) {
+      const LimitSource& source = **limit;
+      if (BuiltInOf(source.root) != BuiltIn::kNone) numbers[{ns, source.root}] = source.numbers;
+    } else if (OverlapOf(document->body) != Overlap::kAllow) {
+      counted_[{ns, CauseOf(kind, name)}] = false;
+    }
   }
   read = rows::ScanLimitOverrides(
       source_, [&](std::string_view ns, std::string_view key, const rows::LimitOverride& set) {
@@ -92,18 +114,18 @@ Result<Ok> Stakes::Begin(const Parse& parse) {
   if (!read) return read;
   for (const auto& [key, one] : numbers) {
     if (!one.max && !one.rate) continue;
-    numbered_.insert(key);
+    counted_[key] = true;
     tasks_ = tasks_ || IsTask(BuiltInOf(key.second));
   }
   return Ok{};
 }
 
 void Stakes::Count(const std::string& ns, const std::string& key, PartitionId place, int64_t by) {
-  if (numbered_.contains({ns, key})) held_[{ns, key}][place] += by;
+  if (counted_.contains({ns, key})) held_[{ns, key}][place] += by;
 }
 
 Result<Ok> Stakes::Take(const rows::Resting& resting, PartitionId place) {
-  if (place == kHome || numbered_.empty() || !Runs(resting.state)) return Ok{};
+  if (place == kHome || counted_.empty() || !Runs(resting.state)) return Ok{};
   const std::string ns(resting.ns);
   Count(ns, "namespace:" + ns, place, +1);
   Count(ns, "machine:" + std::string(resting.machine), place, +1);
@@ -112,7 +134,7 @@ Result<Ok> Stakes::Take(const rows::Resting& resting, PartitionId place) {
 
 Result<Ok> Stakes::Take(const Instance& instance, PartitionId place) {
   if (place == kHome) return Ok{};
-  if (!numbered_.empty() && Runs(instance.state) && !instance.dry_run) {
+  if (!counted_.empty() && Runs(instance.state) && !instance.dry_run) {
     ForEachBuiltIn(instance,
                    [&](const std::string& key) { Count(instance.ns, key, place, +1); });
     if (auto counted = CountTasks(instance, place); !counted) return counted;
@@ -173,17 +195,22 @@ Result<std::shared_ptr<const Machine>> Stakes::NodesOf(const Instance& instance)
 
 void Stakes::Finish() {
   Batch batch;
-  for (const Key& key : numbered_) {
+  for (const auto& [key, has_number] : counted_) {
     const auto& [ns, name] = key;
+    rows::CountedRow at_home{.ns = ns, .key = name, .partition = kHome};
+    at_home.counts = has_number;
+    at_home.followed = !has_number;
     const bool task = IsTask(BuiltInOf(name));
-    int64_t sum = 0;
     for (PartitionId id = 1; id < partitions_; ++id) {
-      const int64_t held = held_[key][id];
-      rows::PutCounted({batch, id}, {ns, name, id, true, held, 0, 0});
-      if (task) rows::PutCounted({batch, kHome}, {ns, name, id, false, held, 0, 0});
-      if (!task) sum += held;
+      rows::CountedRow there = at_home;
+      there.partition = id;
+      there.held = held_[key][id];
+      rows::PutCounted({batch, id}, there);
+      if (!task) at_home.held += there.held;
+      there.counts = false;
+      if (task) rows::PutCounted({batch, kHome}, there);
     }
-    rows::PutCounted({batch, kHome}, {ns, name, kHome, true, sum, 0, 0});
+    rows::PutCounted({batch, kHome}, at_home);
   }
   put_(batch);
 }

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,7 +30,7 @@ class Stakes {
         resolve_(std::move(resolve)),
         put_(std::move(put)) {}
 
-  // Reads which built-in keys have numbers: by documents, which are parsed, and by overrides.
+  // Reads which built-in keys are counted: by documents, which are parsed, and by overrides.
   Result<Ok> Begin(const Parse& parse);
   // All that live, and where they will.
   Result<Ok> Take(const rows::Resting& resting, PartitionId place);
@@ -51,9 +50,9 @@ class Stakes {
   const uint16_t partitions_;
   const rows::Resolve resolve_;
   const Put put_;
-  std::set<Key> numbered_;           // built-in keys
-  bool tasks_ = false;               // queues or actions are among them
-  uint64_t told_ = 0;                // the number of the last stake
+  std::map<Key, bool> counted_;  // built-in keys; whether they have a number, or are followed
+  bool tasks_ = false;           // queues or actions are among them
+  uint64_t told_ = 0;            // the number of the last stake
   std::map<Key, std::map<PartitionId, int64_t>> held_;  // without having asked, elsewhere
   std::pair<Key, std::shared_ptr<const Machine>> nodes_;  // of the shared graph that came last
 };

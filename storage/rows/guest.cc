@@ -66,11 +66,12 @@ Result<Ok> ScanTold(const Reader& reader, const std::function<void(ToldRow)>& vi
 
 void PutCounted(const Writer& writer, const CountedRow& row) {
   std::string key = Key(writer.partition, kCounted).Text(row.ns).Text(row.key).Partition(row.partition);
-  if (!row.counts && row.held == 0 && row.wanted == 0 && row.places == 0) {
+  if (!row.counts && !row.followed && row.held == 0 && row.wanted == 0 && row.places == 0) {
     return writer.batch.Delete(std::move(key));
   }
   record::Counted out;
   out.set_counts(row.counts);
+  out.set_followed(row.followed);
   out.set_held(row.held);
   out.set_wanted(row.wanted);
   out.set_places(row.places);
@@ -91,6 +92,7 @@ Result<Ok> ScanCounted(const Reader& reader, const std::function<void(CountedRow
                    row.key = parts.Text();
                    row.partition = static_cast<PartitionId>(parts.Number(2));
                    row.counts = in.counts();
+                   row.followed = in.followed();
                    row.held = in.held();
                    row.wanted = in.wanted();
                    row.places = in.places();

@@ -33,10 +33,11 @@ struct CountedRow {
   std::string ns;
   std::string key;
   PartitionId partition = 0;
-  bool counts = false;   // it has a number
-  int64_t held = 0;      // so many hold it without having asked home
-  uint64_t wanted = 0;   // of a queue or action: so many tasks want a place
-  uint64_t places = 0;   // that a partition has of home
+  bool counts = false;    // it has a number
+  bool followed = false;  // as in Message::Counted
+  int64_t held = 0;       // so many hold it without having asked home
+  uint64_t wanted = 0;    // of a queue or action: so many tasks want a place
+  uint64_t places = 0;    // that a partition has of home
 };
 // One that says nothing is dropped.
 void PutCounted(const Writer& writer, const CountedRow& row);

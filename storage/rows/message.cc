@@ -213,6 +213,7 @@ void Pack(const Message::Counted& counted, record::Message* out) {
   to->set_ns(counted.ns);
   to->set_key(counted.key);
   to->set_counts(counted.counts);
+  to->set_followed(counted.followed);
 }
 
 void Pack(const Message::Held& held, record::Message* out) {
@@ -381,7 +382,7 @@ Result<Message> DecodeMessage(std::string_view text) {
     }
     case record::Message::kCounted: {
       const auto& one = in.counted();
-      return Message{Message::Counted{one.ns(), one.key(), one.counts()}};
+      return Message{Message::Counted{one.ns(), one.key(), one.counts(), one.followed()}};
     }
     case record::Message::kHeld: {
       const auto& one = in.held();

@@ -201,11 +201,13 @@ struct Message {
     bool anew = false;  // who sends it does not know what the other one has
   };
 
-  // From home: a built-in key of limits has a number, or has none any more.
+  // From home: a built-in key of limits has a number, or has none any more. `followed`: it has
+  // none, but is that of a schedule or trigger whose instances do not overlap.
   struct Counted {
     std::string ns;
     std::string key;
     bool counts = false;
+    bool followed = false;
   };
   // To home: so many more hold it here without having asked.
   struct Held {

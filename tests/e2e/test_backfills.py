@@ -2,7 +2,7 @@
 import pytest
 
 from stubs import schedule, v1
-from support import Cli, fresh_name, kind, refused
+from support import Cli, eventually, fresh_name, kind, refused
 from test_schedules import BEGIN, JOB, Schedules, state_of
 
 MARCH = {"from_time": "2026-03-01", "to_time": "2026-03-03"}
@@ -121,6 +121,31 @@ def test_a_backfill_of_which_nothing_becomes_an_instance_ends(schedules, standin
     assert (group.total, group.to_come) == (0, 0) and group.HasField("end_time")
     dcli = Cli(standing.address, schedules.name)
     assert dcli("groups", "wait", reply.group.name).returncode == 0
+
+
+def test_times_whose_id_the_backfill_itself_has_taken_are_told(schedules):
+    schedules.define("schedule: s\n" + DAILY.replace("0 3", "0 3,9,15") +
+                     'start: {machine: job, id: "day-${schedule.date}", '
+                     'params: {at: "${schedule.time}"}}\n')
+    reply = schedules.call("BackfillSchedule", name="s", from_time="2026-03-01",
+                           to_time="2026-03-01", max_running=5)
+    assert reply.total == 3
+    assert sorted(outcomes(schedules)) == ["FAILED", "FAILED", "STARTED"]
+
+
+def test_a_schedule_that_is_deleted_takes_what_is_to_come_of_its_backfills_along(
+        schedules, standing):
+    source = "schedule: s\n" + DAILY + "start: {machine: job}\n"
+    schedules.define(source)
+    group = schedules.call("BackfillSchedule", name="s", max_running=0, **MARCH).group.name
+    schedules.call("DeleteDefinition", schedule="s")
+    eventually(lambda: finished(schedules, group) == ["SUCCESS"])
+    schedules.define(source + "# anew\n")
+    standing.kill()
+    standing.start()
+    schedules.call("SetGroup", name=group, max_running=5)
+    assert schedules.call("GetGroup", name=group).to_come == 0
+    assert not schedules.space.ready("job")
 
 
 def test_a_group_that_exists_is_no_group_of_a_backfill(schedules):

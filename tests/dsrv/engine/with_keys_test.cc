@@ -6,6 +6,8 @@
 #include "dsrv/engine/documents.h"
 #include "dsrv/engine/groups.h"
 #include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/schedules.h"
+#include "dsrv/engine/triggers.h"
 #include "tests/dsrv/engine/limits_play.h"
 #include "tests/dsrv/engine/parted.h"
 
@@ -157,6 +159,103 @@ TEST_CASE("a deleted namespace leaves no key behind") {
   counting.Define(kPlain);
   for (size_t i = 0; i < 3; ++i) counting.Begin(counting.ids[i]);
   CHECK(counting.Running({counting.ids[0], counting.ids[1], counting.ids[2]}) == 3);
+}
+
+// Schedules and triggers -------------------------------------------------------------------------
+
+// One source of instances, which says where the next one lives, and whether it may overlap.
+struct Causing : Counting {
+  using Source = std::pair<DocumentKind, std::string>;  // the other: what begins its document
+  explicit Causing(Source of) : kind(of.first), head(std::move(of.second)) {}
+
+  void Launches(const std::string& id, const std::string& overlap) {
+    DefineDocuments(head + "\noverlap: " + overlap + "\nstart: {machine: m, id: " + id + "}\n");
+    Adopt();
+    Carry();
+  }
+  // Whether it begins; else it is left out.
+  bool Once() {
+    const auto ran = at(0).Do([&](Engine& e) {
+      return kind == DocumentKind::kSchedule ? e.schedules().Run({.ns = "ns", .name = "s"})
+                                             : e.triggers().Fire("ns", "s", "", "{}");
+    });
+    Carry();
+    if (ran && ran->outcome == OccurrenceOutcome::kStarted) return true;
+    CAPTURE((ran ? ran->error : ran.error().message));
+    CHECK((ran ? ran->outcome == OccurrenceOutcome::kSkipped
+               : ran.error().reason == Reason::kLimitReached));
+    return false;
+  }
+  std::string Key() const { return CauseOf(kind, "s"); }
+
+  const DocumentKind kind;
+  const std::string head;
+};
+
+const Causing::Source kSources[] = {
+    {DocumentKind::kSchedule, "schedule: s\nevery: 1h"},
+    {DocumentKind::kTrigger, "trigger: s\non: {change: {kind: finished, machine: other}}"}};
+
+TEST_CASE("what begins apart counts those elsewhere that had begun while they might overlap") {
+  size_t source = 0;
+  SUBCASE("of a schedule") {}
+  SUBCASE("of a trigger") { source = 1; }
+  Causing causing(kSources[source]);
+  const auto& [a, b, c, d, e] = std::tie(causing.ids[0], causing.ids[1], causing.ids[2],
+                                         causing.ids[3], causing.ids[4]);
+  for (const std::string& id : {a, b}) {
+    causing.Launches(id, "allow");
+    CHECK(causing.Once());
+  }
+  causing.Launches(d, "skip");
+  CHECK(causing.Held(causing.Key()) == 2);
+  SUBCASE("as all goes on") {}
+  SUBCASE("after a crash of home") { causing.at(0).Crash(); }
+  SUBCASE("after a crash of all") { causing.Crash(); }
+  causing.Carry();
+  CHECK_FALSE(causing.Once());
+  causing.End(a);
+  CHECK_FALSE(causing.Once());
+  causing.End(b);
+  CHECK(causing.Once());
+  CHECK(causing.State(d) == "RUNNING");
+  causing.Launches(e, "skip");
+  CHECK_FALSE(causing.Once());
+  causing.Launches(e, "allow");
+  CHECK(causing.Once());
+  causing.End(d);
+  causing.End(e);
+  causing.Launches(c, "skip");
+  CHECK(causing.Once());
+  causing.End(c);
+  REQUIRE(causing.at(0).Do([&](Engine& engine) {
+    return engine.documents().Drop({"ns", causing.kind, "s"});
+  }));
+  causing.Adopt();
+  causing.Elapse(1s);
+  causing.Carry();
+  for (PartitionId id = 0; id < 3; ++id) CHECK(causing.at(id).RowsOf(kCountedRows).empty());
+}
+
+TEST_CASE("one that may overlap by way of exception does not wait for those that may not") {
+  Causing causing(kSources[0]);
+  causing.Launches(causing.ids[0], "skip");
+  CHECK(causing.Once());
+  causing.Launches(causing.ids[1], "skip");
+  const auto ran = causing.at(0).Do([&](Engine& e) {
+    return e.schedules().Run({.ns = "ns", .name = "s", .overlap = Overlap::kAllow});
+  });
+  REQUIRE(ran);
+  causing.Carry();
+  CHECK(causing.State(causing.ids[1]) == "RUNNING");
+  CHECK(causing.Held(causing.Key()) == 2);
+  causing.End(causing.ids[0]);
+  causing.Launches(causing.ids[3], "skip");
+  CHECK_FALSE(causing.Once());
+  causing.SetMax(causing.Key(), 2);
+  CHECK(causing.Once());
+  causing.SetMax(causing.Key(), std::nullopt);
+  CHECK(causing.Held(causing.Key()) == 2);
 }
 
 // Tasks -------------------------------------------------------------------------------------------

@@ -473,7 +473,8 @@ TEST_CASE("a start whose machine is still to be adopted waits for that") {
   Parted parted(3);
   parted.at(kHome).Define(kErrand);
   const std::string id = parted.Named("new", 2);
-  parted.DefineDocuments("schedule: s\nevery: 1m\nstart: {machine: job, id: " + id + "}\n");
+  parted.DefineDocuments("schedule: s\nevery: 1m\noverlap: allow\nstart: {machine: job, id: " +
+                         id + "}\n");
   parted.Elapse(1min);
   const auto letters = parted.Offered(0, 2);
   REQUIRE(letters.size() == 1);
@@ -521,7 +522,8 @@ rows::ScheduleState ScheduleOf(Parted& parted, std::string_view name) {
 // A schedule at home, whose instances have an id in partition 2.
 struct Scheduled : Jobs {
   explicit Scheduled(const std::string& more = "") {
-    DefineDocuments("schedule: s\nevery: 1m\n" + more + "start: {machine: job, id: " + second +
+    DefineDocuments("schedule: s\nevery: 1m\noverlap: allow\n" + more +
+                    "start: {machine: job, id: " + second +
                     ", params: {n: 1}}\n");
   }
   void Once() { Elapse(1min); }

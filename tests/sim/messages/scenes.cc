@@ -8,6 +8,7 @@
 #include "dsrv/engine/backfills.h"
 #include "dsrv/engine/groups.h"
 #include "dsrv/engine/limits.h"
+#include "dsrv/engine/schedules.h"
 #include "dsrv/engine/triggers.h"
 #include "storage/rows/message.h"
 #include "tests/dsrv/engine/parted.h"
@@ -276,7 +277,8 @@ void MachineToCome(uint64_t seed) {
       "id: fresh\nnodes: {work: {start: true, transitions: {ok: done}}, done: {final: true}}\n");
   const PartitionId place = stage.Elsewhere();
   const std::string id = stage.Named(stage.Fresh(), place);
-  stage.DefineDocuments("schedule: s\nevery: 1m\nstart: {machine: fresh, id: " + id + "}\n");
+  stage.DefineDocuments("schedule: s\nevery: 1m\noverlap: allow\nstart: {machine: fresh, id: " +
+                        id + "}\n");
   stage.Elapse(1min);
   for (int i = 0; i < 3; ++i) {
     const auto letters = stage.Offered(kHome, place);
@@ -288,6 +290,39 @@ void MachineToCome(uint64_t seed) {
   stage.Adopt();
   stage.Settle();
   REQUIRE(stage.Begun(id) == 1);
+}
+
+// A schedule that may not overlap any more waits for all that it has started.
+void OverlapNoMore(uint64_t seed) {
+  Stage stage(seed);
+  const auto launches = [&](const std::string& id, const std::string& overlap) {
+    stage.DefineDocuments("schedule: s\nevery: 1h\noverlap: " + overlap +
+                          "\nstart: {machine: job, id: " + id + "}\n");
+  };
+  const auto run = [&] {
+    const auto ran = stage.at(kHome).Do(
+        [](Engine& e) { return e.schedules().Run({.ns = "ns", .name = "s"}); });
+    stage.Perhaps();
+    stage.Settle();
+    return ran && ran->outcome == OccurrenceOutcome::kStarted;
+  };
+  Names before;
+  for (size_t some = 1 + stage.random.Below(4); some > 0; --some) {
+    before.push_back(stage.Anywhere());
+    launches(before.back(), "allow");
+    REQUIRE(run());
+  }
+  const std::string last = stage.Anywhere();
+  launches(last, "skip");
+  stage.Perhaps();
+  stage.Settle();
+  for (const std::string& id : before) {
+    REQUIRE(!run());
+    stage.Move(id, "ok");
+    stage.Settle();
+  }
+  REQUIRE(run());
+  REQUIRE(stage.Begun(last) == 1);
 }
 
 // A follower does not take for its own what is said to an earlier instance of its id.
@@ -317,6 +352,7 @@ const std::vector<NamedScene> kScenes = {{"orders to members", OrdersToMembers},
                                          {"a paused trigger", PausedTrigger},
                                          {"polls elsewhere", PollsElsewhere},
                                          {"a machine to come", MachineToCome},
+                                         {"overlap no more", OverlapNoMore},
                                          {"a former follower", FormerFollower}};
 
 }  // namespace

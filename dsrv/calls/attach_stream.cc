@@ -1,5 +1,6 @@
 #include "dsrv/calls/attach_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dfsmr {
@@ -66,7 +67,8 @@ void AttachStream::WriteNext(const v1::WorkResponse& message) {
 
 void AttachStream::Arm() {
   if (over_) return;
-  alarm_.Set(std::chrono::system_clock::now() + kSign,
+  const auto silent = std::max<Clock::duration>(heard_ + kSilence - Clock::now(), {});
+  alarm_.Set(std::chrono::system_clock::now() + std::min<Clock::duration>(kSign, silent),
              [self = shared_from_this(), this](bool ok) {
                if (ok) Tick();
              });
@@ -75,7 +77,7 @@ void AttachStream::Arm() {
 void AttachStream::Tick() {
   Lock lock(mutex_);
   if (over_) return;
-  if (Clock::now() - heard_ > kSilence) {
+  if (Clock::now() - heard_ >= kSilence) {
     lock.Unlock();
     return EndWith({Code::kUnavailable, Reason::kPeerUnreachable,
                     "nothing has come from agent '" + attaching_.name() + "' for 15 s"});

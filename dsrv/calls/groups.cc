@@ -50,7 +50,9 @@ Result<SetGroupCommand> ParseSetGroup(const v1::SetGroupRequest& request, const 
     detail += " stop_on_fail " + std::to_string(request.stop_on_fail());
   }
   call.caller().On(request.name(), detail.empty() ? "" : detail.substr(1));
-  return ToSetGroup(request);
+  auto command = ToSetGroup(request);
+  if (command) command->settings.client = call.Peer();
+  return command;
 }
 
 Result<GroupView> RunSetGroup(Engine& engine, const Caller& caller, SetGroupCommand& command) {

@@ -346,10 +346,10 @@ void Agents::Absorb(const Change& change) {
     at->second.dirty = true;
     rows::AgentRow& row = at->second.row;
     if (abandoned) ++row.abandoned;
-    if (!reported) continue;
-    ++row.done;
     const auto& answer = instance.last_answer;
-    if (answer && answer->claim == was->id && answer->transition == "error") ++row.failed;
+    if (!reported || !answer || answer->claim != was->id) continue;  // it was given back
+    ++row.done;
+    if (answer->transition == "error") ++row.failed;
   }
 }
 

@@ -58,6 +58,8 @@ class Documents {
   Result<DocumentVersion> Find(const rows::DocumentName& name, uint32_t version = 0);
   // The same of one that is retired.
   Result<DocumentVersion> FindRetired(const rows::DocumentName& name, uint32_t version = 0);
+  // Why there is none that stands: it is retired, or there is none at all.
+  Error WhyGone(const rows::DocumentName& name);
   // A version of one that home has, wherever this is.
   Result<DocumentVersion> FindAtHome(const rows::DocumentName& name, uint32_t version);
   // How many of a namespace stand.

@@ -92,6 +92,12 @@ std::string LimitJudge::Why(const std::string& ns, const LimitAsk& ask) const {
   if (waiting > 0) {
     why += ", and " + std::to_string(waiting) + (waiting == 1 ? " waits" : " wait");
   }
+  if (waiting > 0 && holders.empty()) {
+    table_.ForEachWaiter(ns, ask.key, std::nullopt, [&why](const LimitTable::Waiter& first) {
+      why += ": instance " + Quoted(first.instance);
+      return false;
+    });
+  }
   return why;
 }
 

@@ -195,9 +195,11 @@ Result<Ok> Reports::CheckSuspend(const Resident& resident, const ReportArgs& arg
         catalog_.VersionOf(resident.instance.ns, machine, child.version)) {
       continue;
     }
+    const bool known = catalog_.VersionOf(resident.instance.ns, machine, 0);
     return Error{Code::kNotFound, Reason::kNoSuchMachine,
-                 "'children': namespace " + Quoted(resident.instance.ns) + " has no machine " +
-                     Quoted(child.machine)};
+                 "'children': namespace " + Quoted(resident.instance.ns) + " has no " +
+                     (known ? "version " + std::to_string(child.version) + " of " : "") +
+                     "machine " + Quoted(child.machine)};
   }
   return Ok{};
 }

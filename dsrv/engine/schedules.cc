@@ -83,7 +83,7 @@ Result<std::optional<rows::ScheduleState>> Schedules::StateOf(const std::string&
 Result<Schedules::One> Schedules::Find(const std::string& ns, const std::string& name) {
   auto state = StateOf(ns, name);
   if (!state) return state.error();
-  if (!*state || (*state)->deleted) return NoSuchDocument(NameOf(ns, name));
+  if (!*state || (*state)->deleted) return documents_.WhyGone(NameOf(ns, name));
   auto version = documents_.Find(NameOf(ns, name), (*state)->version);
   if (!version) return version.error();
   return One{ns, **state, *std::move(version)};

@@ -91,7 +91,7 @@ void Triggers::Changed(TriggerState& state, bool anew) {
 
 Result<TriggerState*> Triggers::Find(const std::string& ns, const std::string& name) {
   if (TriggerState* state = states_.Find(ns, name)) return state;
-  return NoSuchDocument({ns, DocumentKind::kTrigger, name});
+  return documents_.WhyGone({ns, DocumentKind::kTrigger, name});
 }
 
 // Sources -----------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ Workers::Worker& Workers::See(const std::string& ns, const std::string& worker) 
     last_ = workers_.try_emplace({ns, worker}).first;
   }
   last_->second.seen = turn_.now();
+  last_->second.forgotten = false;
   return last_->second;
 }
 
@@ -54,7 +55,9 @@ void Workers::DropGone() {
   if (turn_.now() < drop_due_) return;
   drop_due_ = After(turn_.now(), kDropEvery);
   std::erase_if(workers_, [this](const auto& entry) {
-    return entry.second.streams == 0 && After(entry.second.seen, kLately) <= turn_.now();
+    const Worker& worker = entry.second;
+    return worker.streams == 0 &&
+           (worker.forgotten || After(worker.seen, kLately) <= turn_.now());
   });
   last_ = workers_.end();
 }
@@ -128,6 +131,7 @@ std::vector<WorkerView> Workers::List(const std::string& ns, const std::string& 
   for (auto at = workers_.lower_bound({ns, ""}); at != workers_.end() && at->first.first == ns;
        ++at) {
     const Worker& worker = at->second;
+    if (worker.forgotten) continue;
     const Filter& filter = worker.filter;
     if (!machine.empty() && !filter.machine.empty() && filter.machine != machine) continue;
     const bool any_queue = filter.queue.empty() && filter.queues.empty();
@@ -157,6 +161,7 @@ std::vector<WorkerView> Workers::List(const std::string& ns, const std::string& 
 void Workers::Forget(const std::string& ns) {
   for (auto at = workers_.lower_bound({ns, ""}); at != workers_.end() && at->first.first == ns;) {
     at->second.hour = {};
+    at->second.forgotten = true;
     at = at->second.streams > 0 ? std::next(at) : workers_.erase(at);
   }
   last_ = workers_.end();
@@ -173,7 +178,7 @@ uint64_t Workers::CountIn(const std::string& ns) {
   uint64_t count = 0;
   for (auto at = workers_.lower_bound({ns, ""}); at != workers_.end() && at->first.first == ns;
        ++at) {
-    ++count;
+    if (!at->second.forgotten) ++count;
   }
   return count;
 }

@@ -68,6 +68,7 @@ class Workers : public Part {
     Filter filter;
     Ring<Hour, 10 * kMinuteUs, 6> hour;
     Timestamp seen;
+    bool forgotten = false;  // its namespace is gone, and it has not been heard of since
   };
 
   Worker& See(const std::string& ns, const std::string& worker);

@@ -126,6 +126,26 @@ TEST_CASE("what has ended is in nobody's hands after its instance is resumed") {
   CHECK(InHand(world).empty());
 }
 
+TEST_CASE("only reports that were accepted are an agent's done work") {
+  World world;
+  world.Define(kMachine);
+  world.Start("m");
+  Process agent(world, "s1");
+  const Task task = agent.tasks.front();
+  agent.Begin(task);
+  const auto done = [&] { return world.engine().agents().Get("ns", "h")->row.done; };
+  SUBCASE("a report") {
+    REQUIRE(world.Report(task, "ok"));
+    CHECK(done() == 1);
+  }
+  SUBCASE("a claim that ends with a cancel") {
+    world.Do([](Engine& e) { return e.Cancel("ns", "i", CancelMode::kCancel).has_value(); });
+    REQUIRE(world.Relinquish(task));
+    CHECK(world.Must("i").Stopped());
+    CHECK(done() == 0);
+  }
+}
+
 TEST_CASE("who reports second of a visit that has stopped has nothing in hand after its resume") {
   World world;
   world.Define(

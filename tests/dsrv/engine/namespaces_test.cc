@@ -1,6 +1,8 @@
 // Namespaces: how they come to be, what their quotas refuse, what rests in a frozen one, and that a
 // deletion leaves nothing, whenever the server crashes.
 #include "dsrv/engine/namespaces.h"
+#include "dsrv/engine/survey.h"
+#include "dsrv/engine/workers.h"
 
 #include <doctest/doctest.h>
 
@@ -355,6 +357,29 @@ TEST_CASE("default cannot be deleted") {
   auto refused = world.Do([](Engine& e) { return e.Delete("default", 0s, ""); });
   REQUIRE_FALSE(refused);
   CHECK(refused.error().reason == Reason::kBadRequest);
+}
+
+TEST_CASE("a worker whose stream outlives its namespace is no worker of the next one") {
+  World world;
+  world.Define(kJob);
+  const auto open = [&] {
+    return world.Do([](Engine& e) {
+      return e.OpenSession({.ns = "ns"}, "w", 1, [](SessionUpdate) {}, {});
+    });
+  };
+  const auto workers = [&] {
+    return world.Do([](Engine& e) { return e.survey().workers().List("ns", "", "").size(); });
+  };
+  const auto session = open();
+  REQUIRE(session);
+  CHECK(workers() == 1);
+  DeleteWhole(world);
+  CHECK(workers() == 0);
+  world.Do([&](Engine& e) { return e.CloseSession(*session), 0; });
+  world.Define(kJob);
+  CHECK(workers() == 0);
+  REQUIRE(open());
+  CHECK(workers() == 1);
 }
 
 }  // namespace

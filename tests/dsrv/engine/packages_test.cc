@@ -324,7 +324,7 @@ TEST_CASE("a trigger that is retired is shown as ended, until it is defined agai
   REQUIRE(view);
   CHECK(view->row.deleted);
   CHECK(view->occurrences.count == 1);
-  CHECK(shop.Do(fire).error().reason == Reason::kNoSuchTrigger);
+  CHECK(shop.Do(fire).error().reason == Reason::kRetired);
   CHECK(shop.Do([](Engine& e) { return e.documents().StandingIn("ns"); }) == 0);
   SUBCASE("defined again") {
     shop.Activate("1.0.0");

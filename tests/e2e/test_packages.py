@@ -331,8 +331,11 @@ def test_schedules_and_triggers_that_are_retired_have_ended(space, registry):
         listed = calls.ListTriggers(schedule.ListTriggersRequest(
             namespace=space.name, state=wanted), timeout=CALL)
         assert [one.name for one in listed.triggers] == names
-    with refused("NOT_FOUND", "NO_SUCH_SCHEDULE"):
+    with refused("FAILED_PRECONDITION", "RETIRED", "schedule 'p.s'"):
         calls.RunSchedule(schedule.RunScheduleRequest(**named), timeout=CALL)
+    with refused("FAILED_PRECONDITION", "RETIRED", "trigger 'p.t'"):
+        calls.FireTrigger(schedule.FireTriggerRequest(namespace=space.name, name="p.t"),
+                          timeout=CALL)
     registry.activate("1.0.0")
     one = calls.GetSchedule(schedule.GetScheduleRequest(**named), timeout=CALL)
     assert one.state == schedule.Schedule.ACTIVE

@@ -131,6 +131,7 @@ def test_what_a_schedule_skips_begins_in_no_partition(parted):  # noqa: F811
             schedule.RunScheduleRequest(namespace="default", name="open"), timeout=CALL)
 
     first = run(servers[0]).instance
+    eventually(lambda: [one.id for one in space.instances(machine="door").instances] == [first])
     eventually(lambda: state(space.get(first)) == "RUNNING")
     for number in range(16):  # whose ids are of all partitions
         with pytest.raises(grpc.RpcError) as refused:

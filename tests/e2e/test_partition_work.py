@@ -445,6 +445,6 @@ def test_what_reports_take_beside_goes_back_when_their_callers_are_gone(parted):
     for thread in threads:
         thread.join()
     assert len(given_up) >= enough
-    # Measured: 0.1 to 0.5 a call; 0.9 to 1.2 where nothing is given back.
+    # Measured: 0.1 to 0.5 a call, 0.8 on a crowded machine; 0.9 to 1.2 where nothing is given back.
     lost = len(names - done)
-    assert lost < 0.8 * len(given_up), f"{lost} lost by {len(given_up)} calls"
+    assert lost < 0.87 * len(given_up), f"{lost} lost by {len(given_up)} calls"

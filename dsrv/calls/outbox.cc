@@ -42,7 +42,7 @@ const v1::WorkResponse* Outbox::Write() {
   current_.Clear();
   current_.Swap(&next_);
   current_tasks_ = std::exchange(next_tasks_, {});
-  if (current_.ByteSizeLong() > kResponseBytes) KeepBack();
+  if (current_.tasks_size() > 1) KeepBack();
   writing_ = true;
   touched_ = false;
   return &current_;

@@ -75,8 +75,8 @@ class UnaryCall : public std::enable_shared_from_this<UnaryCall> {
   std::optional<std::string> Unpack(const std::string& coding, std::string text) {
     if (coding == "identity" || coding.empty()) return text;
     if (coding != "gzip") {
-      Refuse(BadRequest(400,
-                      "the content-encoding " + Quoted(coding) + " is neither gzip nor identity"));
+      Refuse(BadRequest(
+          400, "the content-encoding " + Quoted(coding) + " is neither gzip nor identity"));
       return std::nullopt;
     }
     bool too_large = false;

@@ -8,7 +8,7 @@ BackupCalls Client::backups() { return BackupCalls(*this); }
 
 Result<Ok> BackupCalls::Backup(const std::function<bool(const v1::BackupResponse&)>& visit,
                                Canceller* cancel) {
-  const auto connection = client_.Connected();
+  const auto connection = client_.Reached();
   grpc::ClientContext context;
   SendToken(client_.credentials_, &context);
   const CallUnderWay under_way(cancel, &context);

@@ -21,6 +21,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kSilence{20'000};
 constexpr int kLargestReply = 64 << 20;
 constexpr int kLargestMetadata = 4 << 20;  // the diagnostics of a bad definition are in a trailer
+constexpr milliseconds kForConnection{3'000};  // to one of several servers
 
 bool IsLoopback(const std::string& server) {
   return server.starts_with("localhost") || server.starts_with("127.") ||
@@ -169,6 +170,17 @@ Error ErrorOf(const grpc::Status& status, const grpc::ClientContext& context) {
   return error;
 }
 
+// Whether a server is connected, or can be soon.
+static bool IsThere(grpc::Channel& channel) {
+  const auto until = std::chrono::system_clock::now() + kForConnection;
+  for (;;) {
+    const auto state = channel.GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY) return true;
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN) return false;
+    if (!channel.WaitForStateChange(state, until)) return false;
+  }
+}
+
 bool NeverSent(const Error& error) {
   return error.code == Code::kUnavailable && error.reason == Reason::kNone &&
          (error.message.find("failed to connect") != std::string::npos ||
@@ -305,6 +317,15 @@ std::shared_ptr<Client::Connection> Client::Connected() {
     connection_ = std::make_shared<Connection>(servers_[at_], credentials_);
   }
   return connection_;
+}
+
+std::shared_ptr<Client::Connection> Client::Reached() {
+  for (size_t others = servers_.size() - 1; others > 0; --others) {
+    const auto connection = Connected();
+    if (IsThere(*connection->channel)) return connection;
+    Lost(connection, {Code::kUnavailable, Reason::kNone, "it cannot be reached"});
+  }
+  return Connected();
 }
 
 // gRPC's own way back to a server that was away goes through backoffs and a resolver that together
@@ -471,7 +492,7 @@ Result<Ok> Client::Listen(Canceller* cancel, const std::function<bool(const Resp
   grpc::ClientContext context;
   SendToken(credentials_, &context);
   const CallUnderWay under_way(cancel, &context);
-  const auto connection = Connected();
+  const auto connection = Reached();
   const auto stream = open(*connection, &context);
   Watchdog watchdog(&context);
   Response response;

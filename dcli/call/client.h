@@ -168,6 +168,8 @@ class Client {
   friend class ViewCalls;
   struct Connection;
   std::shared_ptr<Connection> Connected();
+  // The same for a stream, which is not repeated: of several servers one that is there.
+  std::shared_ptr<Connection> Reached();
   void Lost(const std::shared_ptr<Connection>& connection, const Error& error);
   template <typename Response, typename Open>
   Result<Ok> Listen(Canceller* cancel, const std::function<bool(const Response&)>& visit,

@@ -28,7 +28,7 @@ Result<v1::Namespace> NamespaceCalls::DeleteNamespace(const v1::DeleteNamespaceR
 Result<Ok> NamespaceCalls::ExportNamespace(
     const v1::ExportNamespaceRequest& request,
     const std::function<bool(const v1::ExportItem&)>& visit) {
-  const auto connection = client_.Connected();
+  const auto connection = client_.Reached();
   grpc::ClientContext context;
   SendToken(client_.credentials_, &context);
   auto reader = connection->namespaces->ExportNamespace(&context, request);
@@ -53,7 +53,7 @@ Result<Ok> NamespaceCalls::ExportNamespace(
 Result<v1::ImportNamespaceResponse> NamespaceCalls::ImportNamespace(
     const v1::ImportNamespaceRequest::Header& header,
     const std::function<Result<std::optional<v1::ExportItem>>()>& next) {
-  const auto connection = client_.Connected();
+  const auto connection = client_.Reached();
   grpc::ClientContext context;
   SendToken(client_.credentials_, &context);
   v1::ImportNamespaceResponse response;

@@ -47,7 +47,7 @@ Result<v1::RevokeTrustedKeyResponse> PackageCalls::RevokeTrustedKey(
 Result<v1::PutPackageResponse> PackageCalls::PutPackage(
     const v1::PutPackageRequest::Header& header,
     const std::function<Result<std::string>(uint64_t)>& next) {
-  const auto connection = client_.Connected();
+  const auto connection = client_.Reached();
   grpc::ClientContext context;
   SendToken(client_.credentials_, &context);
   v1::PutPackageResponse response;
@@ -78,7 +78,7 @@ Result<v1::PutPackageResponse> PackageCalls::PutPackage(
 Result<Ok> PackageCalls::FetchPackage(
     const v1::FetchPackageRequest& request,
     const std::function<bool(const v1::FetchPackageResponse&)>& visit, Canceller* cancel) {
-  const auto connection = client_.Connected();
+  const auto connection = client_.Reached();
   grpc::ClientContext context;
   SendToken(client_.credentials_, &context);
   const CallUnderWay under_way(cancel, &context);

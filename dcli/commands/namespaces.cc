@@ -152,6 +152,13 @@ Result<v1::Namespace> Get(Context& context, const std::string& name) {
   return context.client->namespaces().GetNamespace(request);
 }
 
+// Of several partitions one answers a change; what is used all of them tell.
+int AnswerChanged(Context& context, const Result<v1::Namespace>& space) {
+  if (!space || space->state() == v1::Namespace::DELETED) return Answer(context, space);
+  const auto whole = Get(context, space->name());
+  return Answer(context, whole ? whole : space);
+}
+
 // Settings of a command line --------------------------------------------------------------------
 
 Result<Ok> SetLabels(const std::string& text, v1::NamespaceSettings* settings) {
@@ -255,7 +262,7 @@ int Set(Context& context, const NamespaceOptions& options) {
   }
   const auto request = SettingsOf(options);
   if (!request) return context.FailUsage(request.error());
-  return Answer(context, context.client->namespaces().UpdateNamespace(*request));
+  return AnswerChanged(context, context.client->namespaces().UpdateNamespace(*request));
 }
 
 int Create(Context& context, const NamespaceOptions& options) {
@@ -292,7 +299,7 @@ int Freeze(Context& context, const NamespaceOptions& options, bool thaw) {
   request.set_name(options.name);
   request.set_thaw(thaw);
   const auto space = context.client->namespaces().FreezeNamespace(request);
-  if (!space || !options.wait) return Answer(context, space);
+  if (!space || !options.wait) return AnswerChanged(context, space);
   return WaitUntil(context, options.name,
                    [](const v1::Namespace& one) { return one.usage().claimed_tasks() == 0; });
 }
@@ -328,7 +335,7 @@ int Delete(Context& context, const NamespaceOptions& options) {
   int status = kSucceeded;
   if (!options.dry_run && !Confirmed(context, options, &status)) return status;
   const auto space = context.client->namespaces().DeleteNamespace(request);
-  if (!space || !options.wait) return Answer(context, space);
+  if (!space || !options.wait) return AnswerChanged(context, space);
   return WaitUntil(context, options.name,
                    [](const v1::Namespace& one) { return one.state() == v1::Namespace::DELETED; });
 }

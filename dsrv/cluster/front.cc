@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/cluster/appending.h"
 #include "dsrv/cluster/callback_queue.h"
 #include "dsrv/cluster/feeds.h"
 #include "dsrv/cluster/passing.h"
@@ -46,6 +47,7 @@ Front::~Front() {
 grpc::ServerGenericBidiReactor* Front::CreateReactor(grpc::GenericCallbackServerContext* context) {
   if (Scatter::Wants(*this, *context)) return BeginCall<Scatter>(*this, context);
   if (Working::Wants(*this, *context)) return BeginCall<Working>(*this, context);
+  if (Appending::Wants(*this, *context)) return BeginCall<Appending>(*this, context);
   if (ReadyCall::Wants(*this, *context)) return BeginCall<ReadyCall>(*this, context);
   if (Feeds::Wants(*this, *context)) return BeginCall<Feeds>(*this, context);
   if (Watching::Wants(*this, *context)) return BeginCall<Watching>(*this, context);

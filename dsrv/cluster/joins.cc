@@ -1,4 +1,5 @@
 // How the replies of partitions are joined, method by method.
+#include <optional>
 #include <set>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 #include "dsrv/cluster/reach.h"
 #include "dsrv/cluster/row_lists.h"
 #include "dsrv/cluster/sums.h"
+#include "storage/place.h"
 
 namespace dfsmr {
 namespace {
@@ -23,12 +25,16 @@ using Made = std::unique_ptr<PartedCall>;
 template <typename Request, typename Reply>
 class Joined final : public Gathering {
  public:
-  Joined(Request request, std::vector<Question> questions)
-      : request_(std::move(request)), questions_(std::move(questions)) {}
+  // `first`: what is asked before all others are.
+  Joined(Request request, std::vector<Question> questions, std::optional<Question> first = {})
+      : request_(std::move(request)), questions_(std::move(questions)), first_(std::move(first)) {}
 
  private:
-  std::vector<Question> Begin() override { return std::move(questions_); }
+  std::vector<Question> Begin() override {
+    return first_ ? std::vector<Question>{*first_} : std::exchange(questions_, {});
+  }
   std::vector<Question> Go(const std::vector<Question>&, std::vector<PartAnswer> answers) override {
+    if (std::exchange(first_, std::nullopt)) return std::exchange(questions_, {});
     std::vector<Reply> parts;
     std::set<std::string> missing;
     for (PartAnswer& answer : answers) {
@@ -48,6 +54,7 @@ class Joined final : public Gathering {
 
   const Request request_;
   std::vector<Question> questions_;
+  std::optional<Question> first_;
   std::string reply_;
 };
 
@@ -57,6 +64,19 @@ Made MakeJoined(const std::string& bytes, const Parting& parting) {
   if (!request.ParseFromString(bytes)) return nullptr;
   return std::make_unique<Joined<Request, Reply>>(std::move(request),
                                                   AskAll(bytes, parting, kNeeds));
+}
+
+// Home alone keeps which agents are drained; what they have in hand all tell.
+Made MakeDrain(const std::string& bytes, const Parting& parting) {
+  v1::DrainAgentRequest request;
+  if (!request.ParseFromString(bytes)) return nullptr;
+  v1::GetAgentRequest look;
+  look.set_namespace_(request.namespace_());
+  look.set_name(request.name());
+  std::vector<Question> looks = AskAll(look.SerializeAsString(), parting, Needs::kOfHome);
+  for (Question& one : looks) one.method = "/dfsmr.v1.AgentService/GetAgent";
+  return std::make_unique<Joined<v1::GetAgentRequest, v1::Agent>>(
+      std::move(look), std::move(looks), Question{.partition = kHome, .request = bytes});
 }
 
 // Batches of items. -------------------------------------------------------------------------------
@@ -157,6 +177,7 @@ constexpr JoinRow kJoins[] = {
     {"dfsmr.v1.AgentService/ListAgents",
      MakeJoined<v1::ListAgentsRequest, v1::ListAgentsResponse, Needs::kOfHome>},
     {"dfsmr.v1.AgentService/GetAgent", MakeJoined<v1::GetAgentRequest, v1::Agent, Needs::kOfHome>},
+    {"dfsmr.v1.AgentService/DrainAgent", MakeDrain},
     {"dfsmr.v1.AgentService/EvictAgent",
      MakeJoined<v1::EvictAgentRequest, v1::EvictAgentResponse, Needs::kOfHome>},
     {"dfsmr.v1.AgentService/ListOperations", MakeOperationList},

@@ -23,11 +23,12 @@ struct Parting {
   PartitionId any = 0;  // one that somebody serves, at best the server asked
 };
 
-// What one partition is asked: a call of the same method.
+// What one partition is asked.
 struct Question {
   PartitionId partition = 0;
   std::string request;
   bool dispensable = false;  // what is not answered soon is left out
+  std::string method = {};   // empty: that of the call
 };
 
 struct PartAnswer {

@@ -71,7 +71,7 @@ constexpr Row kRows[] = {
     {"dfsmr.v1.AgentService/ReadLogs", Reach::kInstance, "instance"},
     {"dfsmr.v1.AgentService/ListAgents", Reach::kAll},
     {"dfsmr.v1.AgentService/GetAgent", Reach::kAll},
-    {"dfsmr.v1.AgentService/DrainAgent", Reach::kAtHome},
+    {"dfsmr.v1.AgentService/DrainAgent", Reach::kAll},
     {"dfsmr.v1.AgentService/EvictAgent", Reach::kAll},
     {"dfsmr.v1.AgentService/ListOperations", Reach::kAll, "instance"},
 

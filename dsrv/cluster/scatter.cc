@@ -97,7 +97,8 @@ void Scatter::Prepare(const std::vector<Question>& questions) {
   for (size_t i = 0; i < questions.size(); ++i) {
     const Question& question = questions[i];
     const auto deadline = question.dispensable ? soon : context_->deadline();
-    asked_.push_back(ToAsked(question.partition, method_, question.request, deadline, i));
+    const std::string& method = question.method.empty() ? method_ : question.method;
+    asked_.push_back(ToAsked(question.partition, method, question.request, deadline, i));
   }
   if (!dealt_.empty()) {
     for (const auto& [partition, take] : TakesOf(*call_->Wanted(), dealt_)) {

@@ -343,7 +343,10 @@ size_t Sharing::Room() const {
 
 std::optional<Sharing::Time> Sharing::Deal(Time now) {
   if (ends() || !open_) return std::nullopt;
-  if (register_ && !greeted_) return welcome_ ? std::optional(welcome_by_) : std::nullopt;
+  // Who is welcomed now is so before it is handed anything (TakeOrder).
+  if (register_ && !greeted_ && !MayWelcome(now)) {
+    return welcome_ ? std::optional(welcome_by_) : std::nullopt;
+  }
   if (/*mutant front-drained-dealt*/ drained_ /*end*/) return std::nullopt;
   const size_t room = Room();
   if (room == 0) return std::nullopt;

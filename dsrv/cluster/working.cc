@@ -1,6 +1,5 @@
 #include "dsrv/cluster/working.h"
 
-#include <deque>
 #include <string>
 #include <utility>
 
@@ -33,89 +32,6 @@ bool NobodyThere(const std::string& reason) {
 }
 
 }  // namespace
-
-// The stream of one partition. What is said on it the stream as a whole decides, under its lock.
-class Working::Part final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                            public std::enable_shared_from_this<Part> {
- public:
-  Part(std::shared_ptr<Working> work, PartitionId of) : partition(of), work_(std::move(work)) {}
-
-  void Begin(Front& front, const grpc::GenericCallbackServerContext& outer) {
-    self_ = shared_from_this();
-    AskInner(outer, partition, &context);
-    own_ = front.own();
-    own_->PrepareBidiStreamingCall(&context, kPartMethod, grpc::StubOptions(), this);
-    AddMultipleHolds(2);  // of reads and of writes
-    StartRead(&in_);
-    StartCall();
-  }
-  void Say(const peer::WorkPart& message) {
-    if (ends_) return;
-    unsent_.push_back(message.SerializeAsString());
-    ends_ = message.end() != peer::WorkPart::GOES_ON;
-    WriteOn();
-  }
-  // Nothing is said any more.
-  void Close() {
-    unsent_.clear();
-    ends_ = true;
-    WriteOn();
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) {
-      {
-        const Lock lock(work_->mutex_);
-        Close();
-      }
-      return RemoveHold();
-    }
-    peer::WorkPartReply reply;
-    const bool read = reply.ParseFromString(ToBytes(in_));
-    in_.Clear();
-    if (read) work_->TakeReply(self_, std::move(reply));
-    StartRead(&in_);
-  }
-  void OnWriteDone(bool ok) override {
-    const Lock lock(work_->mutex_);
-    writing_ = false;
-    ok ? WriteOn() : Close();
-  }
-  void OnDone(const grpc::Status& status) override {
-    const auto self = std::move(self_);
-    const auto work = std::move(work_);
-    work->TakeEnd(self, status);
-  }
-
-  const PartitionId partition;
-  const Time began = std::chrono::steady_clock::now();
-  grpc::ClientContext context;
-
- private:
-  void WriteOn() {
-    if (writing_ || said_all_) return;
-    if (!unsent_.empty()) {
-      out_ = ToBuffer(unsent_.front());
-      unsent_.pop_front();
-      writing_ = true;
-      return StartWrite(&out_);
-    }
-    if (!ends_) return;
-    said_all_ = true;
-    StartWritesDone();
-    RemoveHold();
-  }
-
-  std::shared_ptr<Working> work_;
-  PartPtr self_;
-  std::shared_ptr<grpc::GenericStub> own_;
-  grpc::ByteBuffer in_;
-  grpc::ByteBuffer out_;
-  std::deque<std::string> unsent_;
-  bool writing_ = false;
-  bool ends_ = false;
-  bool said_all_ = false;
-};
 
 bool Working::Wants(const Front& front, const grpc::GenericCallbackServerContext& context) {
   if (!front.Parts()) return false;
@@ -208,11 +124,11 @@ void Working::OpenSome() {
 }
 
 void Working::Open(PartitionId partition) {
-  const auto part = std::make_shared<Part>(self_, partition);
+  const auto part = std::make_shared<PartStream>(self_, partition);
   parts_[partition] = part;
-  part->Begin(front_, *context_);
+  part->Begin(front_, *context_, kPartMethod);
   const auto now = std::chrono::steady_clock::now();
-  for (const peer::WorkPart& message : sharing_.Open(partition, now)) part->Say(message);
+  for (const peer::WorkPart& message : sharing_.Open(partition, now)) Say(*part, message);
 }
 
 void Working::OpenLater(PartitionId partition) {
@@ -224,7 +140,14 @@ void Working::OpenLater(PartitionId partition) {
   });
 }
 
-void Working::TakeReply(const PartPtr& from, peer::WorkPartReply reply) {
+void Working::Say(PartStream& part, const peer::WorkPart& message) {
+  part.Say(message.SerializeAsString());
+  if (message.end() != peer::WorkPart::GOES_ON) part.SayEnd();
+}
+
+void Working::TakeReply(const PartPtr& from, const std::string& bytes) {
+  peer::WorkPartReply reply;
+  if (!reply.ParseFromString(bytes)) return;
   const Lock lock(mutex_);
   if (parts_[from->partition] != from) return;
   if (!end_) {
@@ -287,7 +210,7 @@ void Working::TellAll() {
   if (end_) return;
   if (const auto again = sharing_.Deal(std::chrono::steady_clock::now())) DealAt(*again);
   for (const auto& [partition, message] : sharing_.TakeParts()) {
-    if (parts_[partition]) parts_[partition]->Say(message);
+    if (parts_[partition]) Say(*parts_[partition], message);
   }
   if (sharing_.Overflows()) context_->TryCancel();
   WriteOn();
@@ -359,7 +282,7 @@ void Working::Refuse(const Error& error) {
       peer::WorkPart::BROKEN);
 }
 
-void Working::Fail(const grpc::Status& status, const Part& of) {
+void Working::Fail(const grpc::Status& status, const PartStream& of) {
   PassTrailersBack(of.context, context_);
   End(status, peer::WorkPart::BROKEN);
 }
@@ -369,7 +292,7 @@ void Working::End(const grpc::Status& status, peer::WorkPart::End of) {
   end_ = status;
   if (!status.ok()) {
     for (const auto& [partition, last] : sharing_.Farewell(of, writing_)) {
-      parts_[partition] ? parts_[partition]->Say(last) : GiveBack(partition, last);
+      parts_[partition] ? Say(*parts_[partition], last) : GiveBack(partition, last);
     }
   }
   for (const PartPtr& part : parts_) {
@@ -400,7 +323,7 @@ void Working::OnDone() {
     peer::WorkPart last;  // for those that do not know how it has ended
     last.set_end(context_->IsCancelled() ? peer::WorkPart::BROKEN : peer::WorkPart::HALF_CLOSED);
     for (const PartPtr& part : parts_) {
-      if (part) part->Say(last);
+      if (part) Say(*part, last);
     }
     done_ = true;
     self.swap(self_);

@@ -14,6 +14,7 @@
 #include "dfsmr/peer.pb.h"
 #include "dfsmr/v1/runner.pb.h"
 #include "dsrv/cluster/front.h"
+#include "dsrv/cluster/part_stream.h"
 #include "dsrv/cluster/sharing.h"
 #include "fsm/base/mutex.h"
 
@@ -21,6 +22,7 @@ namespace dfsmr {
 
 // Owns itself from Begin until it is done.
 class Working final : public grpc::ServerGenericBidiReactor,
+                      public PartStream::Whole,
                       public std::enable_shared_from_this<Working> {
  public:
   // Whether a call is such a one: it comes from a client, and is asked in parts (Front::Parts).
@@ -30,8 +32,7 @@ class Working final : public grpc::ServerGenericBidiReactor,
   void Begin();
 
  private:
-  class Part;  // the stream of one partition
-  using PartPtr = std::shared_ptr<Part>;
+  using PartPtr = PartStream::Ptr;
   using Time = Sharing::Time;
 
   void OnReadDone(bool ok) override;
@@ -49,8 +50,10 @@ class Working final : public grpc::ServerGenericBidiReactor,
   // The partitions' streams.
   void Open(PartitionId partition) REQUIRES(mutex_);
   void OpenLater(PartitionId partition) REQUIRES(mutex_);
-  void TakeReply(const PartPtr& from, peer::WorkPartReply reply);
-  void TakeEnd(const PartPtr& from, const grpc::Status& status);
+  Mutex& mutex() override { return mutex_; }
+  static void Say(PartStream& part, const peer::WorkPart& message);
+  void TakeReply(const PartPtr& from, const std::string& bytes) override;
+  void TakeEnd(const PartPtr& from, const grpc::Status& status) override;
   void GoOn(const PartPtr& from, const grpc::Status& status) REQUIRES(mutex_);
 
   // Tells everybody what there is to tell. Call it when anything has changed.
@@ -62,7 +65,7 @@ class Working final : public grpc::ServerGenericBidiReactor,
 
   // How it ends.
   void Refuse(const Error& error) REQUIRES(mutex_);
-  void Fail(const grpc::Status& status, const Part& of) REQUIRES(mutex_);
+  void Fail(const grpc::Status& status, const PartStream& of) REQUIRES(mutex_);
   // `of`: as the partitions are told; GOES_ON: nothing, and what the worker has it keeps.
   void End(const grpc::Status& status, peer::WorkPart::End of) REQUIRES(mutex_);
   void GiveBack(PartitionId partition, const peer::WorkPart& last) REQUIRES(mutex_);

@@ -231,21 +231,21 @@ void Desk::Allow(SessionId session, size_t tasks) {
   const Waiter& waiter = waiters_.at(session);
   const bool asked = Asks(waiter);
   stream->told = false;
-  if (tasks == 0) return TellLevels(session);
+  if (tasks == 0) return TellLevels(session, asked);
   *stream->credit += tasks;
   allowed_.push_back(session);
   if (!asked && Asks(waiter)) agenda_.AddWaiter(session, waiter.filter, waiter.worker);
 }
 
-void Desk::TellLevels(SessionId session) {
+void Desk::TellLevels(SessionId session, bool asked) {
   Waiter& waiter = waiters_.at(session);
-  const bool asked = Asks(waiter);
   Stream& stream = std::get<Stream>(waiter.kind);
   auto levels = stream.idle() ? std::vector<Agenda::Level>()
                               : agenda_.Peek(waiter.filter, waiter.worker, CapacityOf(waiter));
   stream.told = !levels.empty();
   if (asked && !Asks(waiter)) agenda_.RemoveWaiter(session);
-  if (!asked && Asks(waiter)) agenda_.AddWaiter(session, waiter.filter, waiter.worker);
+  /*mutant told-in-vain-asks-no-more*/ if (!asked && Asks(waiter))
+    agenda_.AddWaiter(session, waiter.filter, waiter.worker); /*end*/
   Tell(session, [&](SessionUpdate& update) { update.levels = std::move(levels); },
        /*durable=*/true);
 }
@@ -390,7 +390,7 @@ void Desk::ServeOne(WaiterId id, const Filter& filter) {
     if (!tasks.empty()) AnswerPoll(id, std::move(tasks), durable);
     return;
   }
-  if (stream->credit == 0u) return TellLevels(id);
+  if (stream->credit == 0u) return TellLevels(id, Asks(waiter));
   const size_t most =
       std::min({CapacityOf(waiter), kTasksPerMessage, stream->credit.value_or(SIZE_MAX)});
   auto tasks = handouts_.Take(filter, {waiter.worker, id, waiter.terms}, most, &durable);
@@ -421,7 +421,7 @@ void Desk::Absorb(const Change& change) {
                                ? StreamOf(before->session)
                                : nullptr;
     if (former && former->in_hand.erase(before->id) > 0 && former->credit) {
-      Tell(before->session, [&](SessionUpdate& update) {
+      Tell(before->session, [&, visit = visit, before = before](SessionUpdate& update) {
         update.over.push_back(rules::ClaimText(instance, visit, before->id));
       });
     }

@@ -128,7 +128,7 @@ class Desk : public Part {
   static size_t CapacityOf(const Waiter& waiter);
   // Whether it waits for work, or to be told of it.
   static bool Asks(const Waiter& waiter);
-  void TellLevels(SessionId session);
+  void TellLevels(SessionId session, bool asked);
   void TakeUp(SessionId session, const std::string& ns, const HeldClaim& held);
   std::optional<Error> Crowded(std::string_view what) const;
   WaiterId Park(WaiterId id, Waiter waiter);

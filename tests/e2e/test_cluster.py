@@ -190,14 +190,18 @@ def test_dcli_goes_to_the_next_server_and_checks_the_cluster(sharers):
     dead = "127.0.0.1:1"
     everybody = ",".join([dead, *(one.address for one in servers)])
 
-    def dcli(*words):
+    def dcli(*words, **more):
         return subprocess.run([str(DCLI), "--server", everybody, *words], capture_output=True,
-                              text=True, env=CONSUMER, timeout=60)
+                              text=True, env=CONSUMER, timeout=60, **more)
 
     shown = dcli("cluster", "--partitions", "--check")
     assert shown.returncode == 0, shown.stderr
     for word in ("postgresql", "SERVER", "PARTITION", "SERVING", servers[0].address):
         assert word in shown.stdout
+    for words in ("define -", "start job --id j", "changes --no-follow", "logs j",
+                  "export --out /dev/null"):
+        run = dcli(*words.split(), input=JOB)
+        assert run.returncode == 0, run.stderr
     servers[1].process.send_signal(signal.SIGSTOP)
     try:
         bad = eventually(lambda: (lambda run: run if run.returncode == 1 else None)(

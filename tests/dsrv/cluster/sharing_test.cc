@@ -357,16 +357,20 @@ struct SharedAgent : Shared {
 TEST_CASE("an agent is welcomed when all partitions have, with what each says it has lost") {
   SharedAgent agent;
   CHECK_FALSE(agent.sharing.TakeOrder(agent.now, true));
-  agent.WelcomeAll();
-  CHECK_FALSE(agent.sharing.Unwelcomed());
-  agent.Has(1, 3);
+  agent.Welcomes(kHome, "0");
+  agent.Has(kHome, 3);
   CHECK(agent.Allowed().empty());
+  for (PartitionId of = 1; of < kShares; ++of) {
+    agent.sharing.Open(of, {});
+    agent.Welcomes(of, std::to_string(of));
+  }
+  CHECK_FALSE(agent.sharing.Unwelcomed());
+  CHECK(agent.Allowed() == Allowed{{kHome, 3}});  // at once, behind the welcome
   const auto order = agent.sharing.TakeOrder(agent.now, false);
   REQUIRE(order);
   CHECK(order->welcome().lost_claims_size() == kShares);
   CHECK_FALSE(agent.sharing.TakeOrder(agent.now, false));
   CHECK_FALSE(agent.sharing.TakeOrder(agent.now, true)->has_welcome());  // a sign of life
-  CHECK(agent.Allowed() == Allowed{{1, 3}});
 }
 
 TEST_CASE("a partition that nobody has does not keep an agent from being welcomed") {

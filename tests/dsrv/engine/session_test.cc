@@ -384,6 +384,23 @@ TEST_CASE("a stream on credit that asks what there is is told, also of nothing")
   CHECK(stream.looks.size() == 4);
 }
 
+TEST_CASE("a stream on credit whose tasks others have taken is told of the next ones") {
+  World world;
+  world.Define(kMachine);
+  Stream stream(world, 1, {.on_credit = true});
+  StartEach(world, 1);
+  world.Drain();
+  REQUIRE(stream.looks.size() == 1);
+  world.ReadyOne();
+  Allow(world, stream, 0);  // it looks again, in vain
+  REQUIRE(stream.looks.size() == 2);
+  CHECK(stream.looks[1].empty());
+  world.Start("m", "next");
+  world.Drain();
+  REQUIRE(stream.looks.size() == 3);
+  CHECK(stream.looks[2].size() == 1);
+}
+
 TEST_CASE("a stream on credit that drains is told of nothing more") {
   World world;
   world.Define(kMachine);

@@ -191,23 +191,6 @@ Verdict Operation::VerdictOfEnd(const CommandEnd& end) {
                     .exits = &worker_.exits});
 }
 
-void Operation::Mask(v1::StartRequest* start) const {
-  start->set_params(masks_.HideInJson(start->params()));
-  start->set_flow(masks_.Hide(start->flow()));
-  start->set_machine(masks_.Hide(start->machine()));
-  start->set_id(masks_.Hide(start->id()));
-  start->set_group(masks_.Hide(start->group()));
-  start->set_namespace_(masks_.Hide(start->namespace_()));
-  for (v1::After& after : *start->mutable_after()) {
-    after.set_instance(masks_.Hide(after.instance()));
-  }
-  for (auto& answer : *start->mutable_dry_answers()) answer.second = masks_.Hide(answer.second);
-  const auto labels = std::exchange(*start->mutable_labels(), {});
-  for (const auto& [key, value] : labels) {
-    (*start->mutable_labels())[masks_.Hide(key)] = masks_.Hide(value);
-  }
-}
-
 void Operation::Mask(Verdict* verdict) const {
   if (masks_.empty()) return;
   for (std::string* text : {&verdict->error, &verdict->error_kind, &verdict->transition}) {
@@ -217,9 +200,7 @@ void Operation::Mask(Verdict* verdict) const {
     *json = masks_.HideInJson(*json);
   }
   for (Child& child : verdict->children) child.params = masks_.HideInJson(child.params);
-  for (StartCall& start : verdict->starts) {
-    Mask(&start.request);
-  }
+  for (StartCall& start : verdict->starts) masks_.HideIn(&start.request);
 }
 
 void Operation::Gone(const CommandEnd& end) {

@@ -35,7 +35,6 @@ class Operation : public Run {
   void Gone(const CommandEnd& end);
   Verdict VerdictOfEnd(const CommandEnd& end);
   void Mask(Verdict* verdict) const;
-  void Mask(v1::StartRequest* start) const;
   std::string EndText(const CommandEnd& end) const;
   void Say(std::string line) { events_.line(LogStream::kAgent, std::move(line)); }
   void End(RunEnd end);

@@ -43,6 +43,7 @@ class Doctor {
       overview = Ask();
     }
     if (!overview) return LookAtToken(overview.error());
+    if (context_.name_space.empty()) LookAtDefault();
     const v1::ServerStatus& server = overview->server();
     now_ = FromProto(overview->time());
     LookAtClock();
@@ -92,6 +93,14 @@ class Doctor {
               : "work there with --namespace " + own +
                     ", or have an admin make one for this: dcli token create --namespace " + ns);
     return Ok{};
+  }
+
+  // All namespaces that a token sees may be one, and not the one where its holder works.
+  void LookAtDefault() {
+    v1::ListInstancesRequest request;
+    request.set_page_size(1);
+    const auto page = context_.client->ListInstances(request);
+    if (!page && page.error().reason == Reason::kNotAllowed) (void)LookAtToken(page.error());
   }
 
   // Whoever may see an overview may perhaps not see the servers.

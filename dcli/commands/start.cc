@@ -258,6 +258,13 @@ std::string Standstill(const v1::Instance& instance) {
     return "has not begun: it was started with --hold; dcli resume " + instance.id() +
            " lets it begin";
   }
+  const bool for_children = std::ranges::any_of(instance.tokens(), [](const v1::Token& token) {
+    return token.state() == v1::Token::WAITING && !token.node().ends_with("/suspended");
+  });
+  if (for_children) {
+    return "waits" + at + " for what it has started, which waits for somebody: dcli instances " +
+           "--parent " + instance.id() + " --dry-run";
+  }
   return "waits for somebody" + at + "; give an --answer there";
 }
 

@@ -1,5 +1,7 @@
 #include "dcli/text/masks.h"
 
+#include <google/protobuf/message.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -205,6 +207,30 @@ std::string Masks::HideInJson(std::string_view json) const {
     }
   }
   return shown;
+}
+
+void Masks::HideIn(google::protobuf::Message* message) const {
+  if (empty()) return;
+  using google::protobuf::FieldDescriptor;
+  const auto* reflection = message->GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(*message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    const bool several = field->is_repeated();
+    const int count = several ? reflection->FieldSize(*message, field) : 1;
+    for (int i = 0; i < count; ++i) {
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+        HideIn(several ? reflection->MutableRepeatedMessage(message, field, i)
+                       : reflection->MutableMessage(message, field));
+      } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+        const std::string said = several ? reflection->GetRepeatedString(*message, field, i)
+                                         : reflection->GetString(*message, field);
+        const std::string shown = field->name() == "params" ? HideInJson(said) : Hide(said);
+        several ? reflection->SetRepeatedString(message, field, i, shown)
+                : reflection->SetString(message, field, shown);
+      }
+    }
+  }
 }
 
 size_t Masks::Unsure(std::string_view text) const {

@@ -8,6 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
+namespace google::protobuf {
+class Message;
+}
+
 namespace dfsmr::cli {
 
 // One thread uses it.
@@ -23,6 +27,8 @@ class Masks {
   // The same inside a JSON text, which stays JSON: in its strings, however they are escaped, and in
   // its numbers.
   std::string HideInJson(std::string_view json) const;
+  // Hides in all texts of a message; the `params` of the contract's messages are JSON.
+  void HideIn(google::protobuf::Message* message) const;
 
   // How many bytes at the end of `text` may be the beginning of something to hide.
   size_t Unsure(std::string_view text) const;

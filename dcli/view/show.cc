@@ -120,6 +120,10 @@ void AddOutputs(Context& context, const v1::Instance& instance, Description* tex
     return;
   }
   for (const auto& [node, output] : outputs) text->Add("Output of " + Escaped(node), output);
+  if (instance.outputs_left_out() > 0) {
+    text->Add("Outputs", std::to_string(instance.outputs_left_out()) +
+                             " more, which do not fit into a message");
+  }
 }
 
 void PrintHead(Context& context, const v1::Instance& instance) {

@@ -45,7 +45,8 @@ void Call::Counts(const Method& method) {
 void Call::End(const Error* error) {
   if (method_) {
     const auto took = std::chrono::steady_clock::now() - begun_;
-    backend_.calls->Ended({method_->name, ByHttp(), error ? error->code : Code::kOk},
+    const Code code = error ? error->code : gone_.load(std::memory_order_relaxed);
+    backend_.calls->Ended({method_->name, ByHttp(), code},
                           waits_ ? std::nullopt : std::optional(took));
   }
   Send(error);
@@ -57,7 +58,8 @@ bool Call::Enter() {
   return entered_;
 }
 
-void Call::Cancelled() {
+void Call::Cancelled(Code how) {
+  gone_.store(how, std::memory_order_relaxed);
   if (follower_) follower_->OnCancel();
 }
 

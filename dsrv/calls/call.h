@@ -2,6 +2,7 @@
 // Each protocol derives one class from it; the methods see only this one.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -69,7 +70,8 @@ class Call : public Origin {
   ~Call() override = default;  // a protocol's call deletes itself
 
   // For the protocol to call.
-  void Cancelled();
+  // `how`: kCancelled, or kDeadlineExceeded.
+  void Cancelled(Code how);
   void Done(bool cancelled);  // after it the call may be deleted
 
  private:
@@ -86,6 +88,7 @@ class Call : public Origin {
   bool entered_ = false;
   bool waits_ = false;
   const Method* method_ = nullptr;  // null: it is not counted
+  std::atomic<Code> gone_ = Code::kOk;  // as which the caller has given up
   std::chrono::steady_clock::time_point begun_;
 };
 

@@ -40,7 +40,7 @@ void DirectCall::Cancel() {
     if (sent_ || cancelled_) return;
     cancelled_ = cancelling_ = true;
   }
-  Cancelled();
+  Cancelled(Code::kCancelled);
   {
     const Lock lock(mutex_);
     cancelling_ = false;

@@ -320,6 +320,7 @@ Result<Ok> Export::FillCommonRows() {
     auto carried = rows::CarryGroup(RowsOf(kHome), args_.ns, group, add);
     if (!carried) return carried;
   }
+  if (auto carried = rows::CarryLimits(RowsOf(kHome), args_.ns, add); !carried) return carried;
   return done;
 }
 

@@ -65,7 +65,10 @@ class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
  private:
   void Send(const Error* error) override;
   bool ByHttp() const override { return GrpcOrigin(*context_).ByHttp(); }
-  void OnCancel() override { Cancelled(); }
+  void OnCancel() override {
+    const bool late = context_->deadline() <= std::chrono::system_clock::now();
+    Cancelled(late ? Code::kDeadlineExceeded : Code::kCancelled);
+  }
   void OnDone() override;
   // As in gRPC's default reactor: what happens after the end of a call or its cancellation is too
   // short to be worth another thread. gRPC is free to use one nevertheless.

@@ -289,6 +289,16 @@ Result<Ok> ImportFiles::TakeRow(rows::CarriedRow row) {
       groups_[name] = *std::move(group);
       return Ok{};
     }
+    case Of::kLimit: {
+      const std::string key(row.Name());
+      auto limit = rows::LimitIn(row);
+      if (!limit) return limit.error();
+      if (LimitKeyProblem(key) || InvalidUtf8(limit->note)) {
+        return BadArchive("", "the numbers of a limit are damaged");
+      }
+      limits_[key] = *std::move(limit);
+      return Ok{};
+    }
     case Of::kInstance: {
       if (auto ended = EndInstance(); !ended) return ended;
       const std::string id(row.Name());
@@ -387,6 +397,7 @@ Result<Ok> ImportFiles::Compile(const std::shared_ptr<const DefinitionSet>& unde
   import->keys = keys_;
   import->versions = versions_;
   import->groups = groups_;
+  import->limits = limits_;
   import->graphs = graphs_;
   import->packages.clear();
   for (const Package& one : packages_) import->packages.push_back(one.package);

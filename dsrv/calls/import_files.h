@@ -113,6 +113,7 @@ class ImportFiles {
   std::unique_ptr<rows::CarriedReader> reader_;
   std::vector<Import::Version> versions_;
   std::map<std::string, rows::GroupRow> groups_;
+  std::map<std::string, rows::LimitOverride> limits_;  // by key
   std::vector<rows::CarriedRow> graphs_;
   GraphNames graph_names_;
   CarriedSurroundings around_;

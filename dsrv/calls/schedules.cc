@@ -188,7 +188,10 @@ class Preview : public std::enable_shared_from_this<Preview> {
     }
     if (reporter.errors() > 0) return RefuseSource(call_, std::move(reporter).Take());
     const ScheduleSource& source = *std::get<0>(document.body);
-    Show(document, source.rules.count ? source.calendar->LastOfCount(now_) : kNever, std::nullopt);
+    // As if it were defined now.
+    const Timestamp last =
+        source.rules.count ? source.calendar->LastOfCount(now_ + Duration(1)) : kNever;
+    Show(document, last, std::nullopt);
   }
 
   void Show(const Document& document, Timestamp last, std::optional<Timestamp> last_success) {

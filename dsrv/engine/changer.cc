@@ -76,7 +76,9 @@ void Changer::Move(Resident& resident) {
     const MachineVersion& next = *from->upgrades_to->definition;
     const bool planned = resident.instance.plan && !resident.instance.plan->graph.empty();
     rules::Upgrade(scene, next.machine, next.version);
-    if (planned) rows::DropPlan(turn_.writer(), resident.instance);
+    // A machine that has become a plan had outputs, too.
+    const bool anew = resident.instance.plan && resident.instance.Begun();
+    if (planned || anew) rows::DropPlan(turn_.writer(), resident.instance);
     resident.plan.reset();
   });
 }

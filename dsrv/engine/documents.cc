@@ -185,10 +185,7 @@ Error Documents::WhyGone(const rows::DocumentName& name) {
   auto head = HeadOf(name);
   if (!head) return head.error();
   if (!*head || !(*head)->retired) return NoSuchDocument(name);
-  return {Code::kFailedPrecondition, Reason::kRetired,
-          std::string(Name(name.kind)) + " " + Quoted(name.name) + " is retired: its package " +
-              Quoted(name.name.substr(0, name.name.find('.'))) +
-              " no longer has it, or is not active"};
+  return RetiredByPackage(Name(name.kind), name.name);
 }
 
 Result<DocumentVersion> Documents::FindAtHome(const rows::DocumentName& name, uint32_t version) {

@@ -324,6 +324,7 @@ std::optional<Result<Imported>> Imports::Bring(Import* import, const Compiled& c
   AddVersions(import);
   AddDefinitions(import, compiled, &done);
   for (const Import::Force& force : import->forces) PutInForce(import, force, compiled);
+  for (const auto& [key, row] : import->limits) b_.limits.Import(import->ns, key, row);
   for (const auto& [name, row] : import->groups) b_.groups.Import(import->ns, name, row);
   for (const rows::CarriedRow& graph : import->graphs) {
     rows::PutCarried(b_.turn.writer(), import->ns, graph);

@@ -58,6 +58,7 @@ struct Import {
 
   std::vector<Version> versions;  // by id and number
   std::map<std::string, rows::GroupRow> groups;
+  std::map<std::string, rows::LimitOverride> limits;  // by key; those that have numbers keep these
   std::vector<rows::CarriedRow> graphs;  // that instances share, under the names they have here
   std::vector<Package> packages;
   std::vector<Force> forces;  // those that are active, then candidates

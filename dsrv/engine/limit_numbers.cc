@@ -123,29 +123,27 @@ void LimitNumbersBook::Refresh(const std::string& ns, const std::string& key) {
     const std::string full = ResidentKey(ns, key);
     const bool limited = (numbers.max && standing.max_from > LimitOrigin::kAsker) ||
                          (numbers.rate && standing.rate_from > LimitOrigin::kAsker);
-    SetTracked(full, limited);
+    SetTracked(full, limited, asked_for_.contains(full));
     if (limited) return SetNumbers(ns, key, numbers);
   }
   if (table_.Knows(ns, key)) SetNumbers(ns, key, numbers);
 }
 
-void LimitNumbersBook::SetTracked(const std::string& full, bool has_number) {
-  const bool followed = !has_number && asked_for_.contains(full);
-  const bool other = Put(&tracked_, full, has_number || followed);
-  if (Put(&followed_, full, followed) || other) ++tracked_changes_;
+void LimitNumbersBook::SetTracked(const std::string& full, bool has_number, bool asked_for) {
+  const bool asked_changed = Put(&asked_for_, full, asked_for);
+  const bool number_changed = Put(&numbered_, full, has_number);
+  Put(&tracked_, full, has_number || asked_for);
+  if (number_changed || (asked_changed && !has_number)) ++tracked_changes_;
 }
 
 void LimitNumbersBook::Follow(const std::string& ns, const std::string& key, bool follow) {
   const std::string full = ResidentKey(ns, key);
-  const bool has_number = HasNumber(full);
-  if (Put(&asked_for_, full, follow)) SetTracked(full, has_number);
+  SetTracked(full, HasNumber(full), follow);
 }
 
 void LimitNumbersBook::Track(const std::string& ns, const std::string& key, bool has_number,
                              bool followed) {
-  const std::string full = ResidentKey(ns, key);
-  Put(&asked_for_, full, followed);
-  SetTracked(full, has_number);
+  SetTracked(ResidentKey(ns, key), has_number, followed);
 }
 
 void LimitNumbersBook::SetNumbers(const std::string& ns, const std::string& key,
@@ -260,6 +258,13 @@ Result<Ok> LimitNumbersBook::Override(const std::string& ns, const std::string& 
   event.about = Event::About{.cause = "limit:" + key};
   turn_.Append(&event);
   return Ok{};
+}
+
+void LimitNumbersBook::Import(const std::string& ns, const std::string& key,
+                              const rows::LimitOverride& row) {
+  if (!overrides_.emplace(ResidentKey(ns, key), row).second) return;
+  rows::PutLimitOverride(turn_.writer(), ns, key, row);
+  Refresh(ns, key);
 }
 
 void LimitNumbersBook::Govern(const std::string& ns, const std::string& name,
@@ -389,11 +394,10 @@ void LimitNumbersBook::Forget(const std::string& ns) {
   }
   for (const std::string& key : keys) Refresh(ns, key);
   std::erase_if(askers_, of_it);
-  std::erase_if(asked_for_, of_it);
-  const auto unfollowed = std::erase_if(followed_, [&](const std::string& full) {
-    return of_it(full) && tracked_.erase(full) > 0;
-  });
-  tracked_changes_ += unfollowed;
+  for (auto it = tracked_.lower_bound(prefix); it != tracked_.end() && of_it(*it);) {
+    const std::string full = *it++;
+    SetTracked(full, HasNumber(full), /*asked_for=*/false);
+  }
   std::set<std::string> spent;
   for (auto it = unsaved_.lower_bound(prefix); it != unsaved_.end() && of_it(*it);) {
     spent.insert(*it);

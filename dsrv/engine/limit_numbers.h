@@ -37,6 +37,9 @@ class LimitNumbersBook : public DocumentKeeper {
   const rows::LimitOverride* OverrideOf(const std::string& ns, const std::string& key) const;
   Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
 
+  // Of an export: where there is no override yet.
+  void Import(const std::string& ns, const std::string& key, const rows::LimitOverride& row);
+
   // Forgets those of a namespace, and what was spent of its rates.
   void Forget(const std::string& ns);
 
@@ -56,12 +59,12 @@ class LimitNumbersBook : public DocumentKeeper {
   bool RefreshMore();
   // The built-in keys that have a number or a rate, whoever asks, or are followed; by ns\0key.
   const std::set<std::string>& tracked() const { return tracked_; }
-  bool HasNumber(const std::string& full) const {
-    return tracked_.contains(full) && !IsFollowed(full);
-  }
+  bool HasNumber(const std::string& full) const { return numbered_.contains(full); }
   // Followed: a key has no number, but a schedule or trigger asks for it, and all that run count.
-  bool IsFollowed(const std::string& full) const { return followed_.contains(full); }
-  bool AnyNumber() const { return tracked_.size() > followed_.size(); }
+  bool IsFollowed(const std::string& full) const {
+    return asked_for_.contains(full) && !HasNumber(full);
+  }
+  bool AnyNumber() const { return !numbered_.empty(); }
   void Follow(const std::string& ns, const std::string& key, bool follow);
   // Elsewhere than at home: what a key is there.
   void Track(const std::string& ns, const std::string& key, bool has_number, bool followed = false);
@@ -100,7 +103,8 @@ class LimitNumbersBook : public DocumentKeeper {
   // What the document said; null: nothing. Its keys are to be refreshed.
   std::shared_ptr<const LimitSource> Ungovern(const std::string& ns, const std::string& name);
   void SetAsker(const std::string& ns, const LimitKey& key);
-  void SetTracked(const std::string& full, bool has_number);
+  // Puts a key into the sets of `tracked`, or takes it out.
+  void SetTracked(const std::string& full, bool has_number, bool asked_for);
   void SetNumbers(const std::string& ns, const std::string& key, const LimitNumbers& numbers);
   void SaveLater(const std::string& ns, const std::string& key);
   void Keep(const std::string& full, Timestamp at);
@@ -115,9 +119,9 @@ class LimitNumbersBook : public DocumentKeeper {
   std::map<std::string, std::string> roots_;              // by ns\0name of a document: its root
   std::set<std::string> askers_;  // keys whose last asker has a row, by ns\0key
   bool unswept_ = false;          // these are as they were read
-  std::set<std::string> tracked_;
-  std::set<std::string> followed_;  // of these, those that have no number
-  std::set<std::string> asked_for_;  // keys that are followed when they have no number
+  std::set<std::string> numbered_;   // built-in keys that have a number or a rate, by ns\0key
+  std::set<std::string> asked_for_;  // by a schedule or trigger
+  std::set<std::string> tracked_;    // both
   uint64_t tracked_changes_ = 0;
   struct Rest {
     std::string ns;

@@ -69,6 +69,13 @@ Result<Ok> Limits::Override(const std::string& ns, const std::string& key,
   return done;
 }
 
+void Limits::Import(const std::string& ns, const std::string& key,
+                    const rows::LimitOverride& row) {
+  numbers_.Import(ns, key, row);
+  counts_.Sync();
+  census_.TellKeys();
+}
+
 void Limits::ForgetNamespace(const std::string& ns) {
   numbers_.Forget(ns);
   census_.Forget(ns);

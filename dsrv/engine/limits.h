@@ -37,6 +37,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // Numbers for a key from now on, in place of what documents and askers say. Kept over restarts.
   // LIMIT_SET in the feed tells of it. Raised numbers let in those that wait in this commit.
   Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
+  // The same of an export, unless the key has such numbers already.
+  void Import(const std::string& ns, const std::string& key, const rows::LimitOverride& row);
   // What a schedule or trigger starts overlaps with nothing else that it has started, or may. Where
   // it may not, and there are several partitions, home counts also what runs without having asked.
   void SetOverlap(const std::string& ns, const std::string& cause, Overlap overlap);

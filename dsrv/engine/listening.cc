@@ -128,7 +128,7 @@ void Listening::Appended(const Event& event) {
 void Listening::Note(const Candidates& candidates, const Event& event, EventPtr* shared) {
   const uint64_t kind = BitOf(event.kind);
   const uint64_t result =
-      event.kind == ChangeKind::kFinished ? BitOf(ResultTold(event)) : ~uint64_t{0};
+      TellsResult(event.kind) ? BitOf(ResultTold(event)) : ~uint64_t{0};
   for (const Candidate& one : candidates) {
     if ((one.kinds & kind) == 0 || (one.results & result) == 0) continue;
     TriggerState& state = *one.state;

@@ -3,9 +3,16 @@
 #include <algorithm>
 
 #include "dsrv/engine/package_version.h"
+#include "fsm/base/names.h"
 #include "storage/rows/trust.h"
 
 namespace dfsmr {
+
+Error RetiredByPackage(std::string_view kind, std::string_view name) {
+  return {Code::kFailedPrecondition, Reason::kRetired,
+          std::string(kind) + " " + Quoted(name) + " is retired: its package " +
+              Quoted(name.substr(0, name.find('.'))) + " no longer has it, or is not active"};
+}
 
 PackageState::Known KnownOf(const rows::PackageVersionRow& row) {
   auto version = std::make_shared<PackageVersion>();

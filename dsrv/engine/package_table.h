@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dsrv/engine/registry.h"
+#include "fsm/base/result.h"
 #include "fsm/derived/agenda.h"
 #include "storage/rows/package.h"
 
@@ -33,6 +34,9 @@ struct PackageState {
     return found == versions.end() || found->second.removed ? nullptr : &found->second;
   }
 };
+
+// A machine or document ("kind") that the package in its name no longer has.
+Error RetiredByPackage(std::string_view kind, std::string_view name);
 
 class PackageTable {
  public:

@@ -207,7 +207,9 @@ Result<Ok> Reports::CheckSuspend(const Resident& resident, const ReportArgs& arg
 void Reports::Keep(Resident& resident, const ReportArgs& args, const Answer& answer,
                    const std::vector<rows::ChildStart>& children) {
   Instance& instance = resident.instance;
-  if (args.transition == "planned" && instance.state != InstanceState::kStopped) {
+  // It may be what an instance that is being cancelled has waited for: a resume goes on with it.
+  const bool wanted = instance.state != InstanceState::kStopped || instance.resumable;
+  if (args.transition == "planned" && wanted) {
     const auto flow = json::Member(args.output, "flow");
     std::string text = flow ? std::string(*flow) : "[]";
     if (json::KindOf(text) == json::Kind::kString) text = json::Unquote(text);

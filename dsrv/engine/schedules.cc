@@ -147,8 +147,7 @@ void Schedules::Defined(const DocumentVersion& version, bool first) {
   /*mutant version-repeats-time*/ one.state.position = std::max(one.state.position, passed); /*end*/
   taking_.erase(ResidentKey(version.ns, name));
   Put(one);
-  limits_.SetOverlap(version.ns, CauseOf(DocumentKind::kSchedule, name),
-                     launch.start() ? launch.overlap : Overlap::kAllow);
+  limits_.SetOverlap(version.ns, CauseOf(DocumentKind::kSchedule, name), launch.overlap);
 }
 
 void Schedules::Deleted(const std::string& ns, const std::string& name) {

@@ -54,13 +54,6 @@ bool InShare(std::string_view id, uint32_t share) {
   return Mix(hash) % 10'000 < share;
 }
 
-Error Retired(const StartArgs& args) {
-  return {Code::kFailedPrecondition, Reason::kRetired,
-          "machine " + Quoted(args.machine) + " is retired: its package " +
-              Quoted(args.machine.substr(0, args.machine.find('.'))) +
-              " no longer has it, or is not active"};
-}
-
 // What is wrong with a start, whatever exists: its params and its times.
 std::optional<Error> RefusalOf(const StartArgs& args, const ParamsCheck* check, Timestamp now) {
   if (check) {
@@ -240,7 +233,7 @@ Result<VersionState*> Starter::VersionOf(const StartArgs& args) {
   if (!version && args.implicit) return &catalog_.ImplicitVersion(args.ns, args.machine);
   if (!version) return NoSuchMachine(args.ns, args.machine, args.version);
   const MachineState& machine = *version->machine;
-  if (!args.inside && machine.retired) return Retired(args);
+  if (!args.inside && machine.retired) return RetiredByPackage("machine", args.machine);
   if (args.version == 0 && machine.candidate && InShare(args.id, machine.share)) {
     return machine.candidate;
   }
@@ -275,7 +268,7 @@ Result<VersionState*> Starter::VersionAt(const StartArgs& args) {
   }
   const bool candidate =
       version->machine->candidate == version || state->force.candidate == args.package_version;
-  if (!args.inside && version->machine->retired && !candidate) return Retired(args);
+  if (!args.inside && version->machine->retired && !candidate) return RetiredByPackage("machine", args.machine);
   return Standing(version);
 }
 

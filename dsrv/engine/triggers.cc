@@ -174,9 +174,8 @@ void Triggers::Defined(const DocumentVersion& version, bool first) {
   states_.MarkDirty(*state);
   Changed(*state, anew);
   Begin(*state);
-  const LaunchSource& launch = state->source().launch;
   limits_.SetOverlap(version.ns, CauseOf(DocumentKind::kTrigger, state->name),
-                     launch.start() ? launch.overlap : Overlap::kAllow);
+                     state->source().launch.overlap);
 }
 
 void Triggers::Deleted(const std::string& ns, const std::string& name) {

@@ -52,6 +52,7 @@ struct InstanceView {
   std::vector<std::string> nodes;  // the tokens', by name
   std::vector<uint32_t> tries_limits = {};  // of the tokens' work; 0: they have none
   std::map<std::string, std::string> outputs;
+  size_t outputs_left_out = 0;   // that have no room in a message
   bool waits_for_group = false;  // its group lets no member begin
   bool left_behind = false;      // an upgrade or an abort has moved on from its version
   size_t leftovers = 0;          // as InstanceWaits has it; of no account with `waits`

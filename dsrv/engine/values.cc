@@ -9,6 +9,7 @@
 #include "fsm/base/json.h"
 #include "fsm/base/limits.h"
 #include "fsm/base/names.h"
+#include "fsm/plan/written.h"
 #include "storage/rows/instance.h"
 
 namespace dfsmr {
@@ -126,11 +127,17 @@ Result<std::string> Values::OutputAt(Resident& resident, const Reference& refere
   auto found = Find(*output, path);
   if (found) return std::string(*found);
   if (resident.instance.dry_run && (*output == kUnknown || !step)) return Unknown();
-  const std::string name = step ? graph->steps[index].path : reference.text;
+  const std::string name = PathOf(*graph, root);
   const std::string rest = PathText(path);
+  if (name.empty()) {
+    return Error{Code::kInvalidArgument, Reason::kNone,
+                 "there is no " + rest + " among the outputs of several steps: there are none, "
+                 "since the list they were made of was empty"};
+  }
   return Error{Code::kInvalidArgument, Reason::kNone,
                "${" + name + ".output" + (rest.starts_with('[') ? "" : ".") + rest +
-                   "}: the output of step " + name + " has no " + rest};
+                   "}: the output of " + (step ? "step " : "the steps of ") + name + " has no " +
+                   rest};
 }
 
 Result<std::string> Values::AsItIs(Resident& resident, const Reference& reference, bool step,

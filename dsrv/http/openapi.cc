@@ -176,6 +176,16 @@ std::string PathOf(const MethodDescriptor& method, Schemas* schemas) {
   return path + "}";
 }
 
+// What an event carries: a reply, or one of those that a reply with a cursor has.
+const Descriptor& EventOf(const MethodDescriptor& method) {
+  const Descriptor& reply = *method.output_type();
+  for (int i = 0; reply.FindFieldByName("cursor") && i < reply.field_count(); ++i) {
+    const FieldDescriptor& field = *reply.field(i);
+    if (field.is_repeated() && field.message_type()) return *field.message_type();
+  }
+  return reply;
+}
+
 std::string EventsPath(const std::string& id, const MethodDescriptor& method, Schemas* schemas) {
   std::string parameters;
   for (int i = 0; i < method.input_type()->field_count(); ++i) {
@@ -189,7 +199,7 @@ std::string EventsPath(const std::string& id, const MethodDescriptor& method, Sc
   return "{\"get\":{\"operationId\":" + Quote(id) + ",\"tags\":[\"events\"]" + Description(method) +
          ",\"parameters\":[" + parameters + "],\"responses\":" +
          Responses(Answer("server-sent events",
-                          Content("text/event-stream", schemas->Use(*method.output_type())))) +
+                          Content("text/event-stream", schemas->Use(EventOf(method))))) +
          "}}";
 }
 

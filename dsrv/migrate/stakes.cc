@@ -31,13 +31,13 @@ Stake NewStake(const Instance& instance, uint64_t visit, const std::vector<Limit
   return stake;
 }
 
-// Of a schedule or trigger that starts; else nothing overlaps.
+// Of a schedule or trigger; else nothing overlaps.
 Overlap OverlapOf(const DocumentBody& body) {
   const auto* schedule = std::get_if<std::shared_ptr<const ScheduleSource>>(&body);
   const auto* trigger = std::get_if<std::shared_ptr<const TriggerSource>>(&body);
   const LaunchSource* launch =
       schedule ? &(*schedule)->launch : trigger ? &(*trigger)->launch : nullptr;
-  return launch && launch->start() ? launch->overlap : Overlap::kAllow;
+  return launch ? launch->overlap : Overlap::kAllow;
 }
 
 // As the engine has it (limits.cc) of an instance as a whole, and of one of its tokens. nullopt: it

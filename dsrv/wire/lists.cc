@@ -53,13 +53,14 @@ Result<InstanceView> ReadInstance(const Moment& moment, const std::string& ns,
   if (!outputs) return outputs.error();
   // Outputs that do not fit into the message are left out, the last by name first.
   size_t bytes = spec->params.size();
-  std::erase_if(*outputs, [&bytes](const auto& output) {
+  const size_t left_out = std::erase_if(*outputs, [&bytes](const auto& output) {
     return (bytes += output.first.size() + output.second.size()) > kPageBytes;
   });
   auto view = ViewOf(moment, *std::move(instance));
   if (!view) return view.error();
   view->spec = std::make_shared<const Spec>(*std::move(spec));
   view->outputs = *std::move(outputs);
+  view->outputs_left_out = left_out;
   auto finished = Finish(moment, &*view);
   if (!finished) return finished.error();
   return view;

@@ -296,6 +296,7 @@ void ToProto(const InstanceView& view, v1::Instance* out) {
   out->mutable_labels()->insert(view.spec->labels.begin(), view.spec->labels.end());
   if (view.spec->trace) out->set_trace(view.spec->trace->id);
   out->mutable_outputs()->insert(view.outputs.begin(), view.outputs.end());
+  out->set_outputs_left_out(view.outputs_left_out);
   for (const Instance::Prerequisite& one : view.spec->after) {
     v1::After* to = out->add_after();
     to->set_instance(one.instance);

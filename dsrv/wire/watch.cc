@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kTopics = 8;
 constexpr size_t kKey = 64;  // characters
-constexpr Duration kLeast = std::chrono::milliseconds(250);
+constexpr Duration kLeast = std::chrono::milliseconds(500);
 constexpr Duration kMost = std::chrono::seconds(60);
 
 }  // namespace

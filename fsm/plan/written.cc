@@ -20,7 +20,8 @@ std::string PathOfGroup(const PlanGraph& graph, uint32_t index) {
   return dot == inner.npos ? "" : inner.substr(0, dot);
 }
 
-// Of "#12" or "@3", which may be doubled or tripled. Empty: it is no such number.
+}  // namespace
+
 std::string PathOf(const PlanGraph& graph, std::string_view key) {
   const bool group = key.starts_with('@');
   if (!group && !key.starts_with('#')) return "";
@@ -31,8 +32,6 @@ std::string PathOf(const PlanGraph& graph, std::string_view key) {
   if (index >= (group ? graph.groups.size() : graph.steps.size())) return "";
   return group ? PathOfGroup(graph, index) : graph.steps[index].path;
 }
-
-}  // namespace
 
 std::string AsWritten(const PlanGraph& graph, std::string_view compiled) {
   const auto substitute = [&graph](const Reference& reference) -> Result<std::optional<std::string>> {

@@ -38,13 +38,17 @@ MemberShare::Kind KindOf(const Instance& instance) {
   }
 }
 
+bool EndedWell(const Instance& instance) {
+  return instance.result == InstanceResult::kSuccess || instance.result == InstanceResult::kWarning;
+}
+
 }  // namespace
 
 double ProgressOf(const Instance& instance) {
   if (instance.plan) {
     const PlanState& plan = *instance.plan;
     const double progress = (plan.done_weight + plan.partial) / plan.weight;
-    if (!std::isfinite(progress)) return instance.Stopped() ? 1 : 0;  // nothing weighs, or too much
+    if (!std::isfinite(progress)) return EndedWell(instance) ? 1 : 0;  // nothing weighs, or too much
     return std::clamp(progress, 0.0, 1.0);
   }
   double progress = instance.Stopped() ? 1 : 0;

@@ -442,9 +442,10 @@ void SkipHeld(Scene& scene, size_t slot, const std::string& client, StepOutcome 
   if (node.role == Role::kSection) {
     return LeaveHeldSection(scene, slot, SectionState::Then::kSkip, client);
   }
+  const std::string why = scene.reason.empty() ? held.error : std::string(scene.reason);
   if (scene.machine.nodes[held.home].role != Role::kFinalize) {
     scene.instance.tokens.Settle(held.home).outcome = outcome;
-    scene.instance.tokens.Settle(held.home).note = held.error;
+    scene.instance.tokens.Settle(held.home).note = why;
   }
   Event& event = Emit(scene, ChangeKind::kSkipped);
   event.prev_node = node.id;
@@ -452,7 +453,7 @@ void SkipHeld(Scene& scene, size_t slot, const std::string& client, StepOutcome 
   event.transition = "skip";
   event.visit = held.visit;
   event.client = client;
-  event.note = held.error;
+  event.note = why;
   LeadOn(scene, slot, *node.FindTransition("skip"), /*skipped=*/true, {"skip", {}, client});
 }
 namespace {

@@ -104,6 +104,11 @@ Result<std::vector<std::string>> Suspend(const StepReport& report) {
   return entered;
 }
 
+// What has happened, and why its caller says so.
+std::string WithReason(const Scene& scene, std::string note) {
+  return scene.reason.empty() ? note : note + "; " + std::string(scene.reason);
+}
+
 // The report changes what the token carries, and the token stays where it is.
 Result<std::vector<std::string>> Stays(const StepReport& report, std::string note) {
   Event& event = Emit(report.scene, ChangeKind::kTransitioned);
@@ -112,7 +117,7 @@ Result<std::vector<std::string>> Stays(const StepReport& report, std::string not
   event.visit = report.left.visit;
   event.client = report.client;
   event.params = report.args.params;
-  event.note = std::move(note);
+  event.note = WithReason(report.scene, std::move(note));
   return std::vector<std::string>{report.node.id};
 }
 
@@ -263,7 +268,7 @@ Result<Answer> ReportStep(Scene& scene, size_t slot, ClaimId id, const ReportArg
   }
   Event& event = scene.events[first];
   event.attempt = claim ? claim->attempt : 0;
-  if (event.note.empty()) event.note = args.error;
+  if (event.note.empty() && !args.error.empty()) event.note = WithReason(scene, args.error);
   if (/*mutant finalize-output-kept*/ puts_out && report.node.role != Role::kFinalize /*end*/)
     event.output = args.output;
   const bool told = report.node.role != Role::kFinalize && args.transition == "ok" &&

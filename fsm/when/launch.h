@@ -47,7 +47,7 @@ struct LaunchSend {
 
 struct LaunchSource {
   std::variant<LaunchStart, LaunchSend> action;
-  Overlap overlap = Overlap::kAllow;
+  Overlap overlap = Overlap::kAllow;  // of `send`, too: what it moves is not counted
   uint32_t stop_on_fail = 0;          // failures in a row after which it is paused; 0: never
   std::optional<std::string> paused;  // the note with which it is paused when it is first defined
   Written written;                    // `start` or `send`

@@ -106,8 +106,12 @@ std::string_view Name(ChangeKind kind) {
 
 std::span<const std::pair<std::string_view, ChangeKind>> ChangeKindNames() { return kKinds; }
 
+bool TellsResult(ChangeKind kind) {
+  return kind == ChangeKind::kFinished || kind == ChangeKind::kGroupFinished;
+}
+
 InstanceResult ResultTold(const Event& change) {
-  if (change.kind != ChangeKind::kFinished) return InstanceResult::kNone;
+  if (!TellsResult(change.kind)) return InstanceResult::kNone;
   const std::string_view note = change.note;  // "SUCCESS: …"
   const std::string_view word = note.substr(0, note.find(':'));
   for (const InstanceResult result :
@@ -126,12 +130,12 @@ bool Passes(const ChangeSource& source, const Event& change) {
     return false;
   }
   if (!Among(source.groups, about.group) || !Among(source.causes, about.cause)) return false;
-  return change.kind != ChangeKind::kFinished || Among(source.results, ResultTold(change));
+  return !TellsResult(change.kind) || Among(source.results, ResultTold(change));
 }
 
 bool Passes(const ChangeSource& source, const Event& change, InstanceResult result,
             const std::map<std::string, std::string>& labels) {
-  if (change.kind != ChangeKind::kFinished && !Among(source.results, result)) return false;
+  if (!TellsResult(change.kind) && !Among(source.results, result)) return false;
   return std::ranges::all_of(source.labels, [&labels](const auto& wanted) {
     auto label = labels.find(wanted.first);
     return label != labels.end() && label->second == wanted.second;

@@ -104,10 +104,12 @@ struct TriggerSource {
 std::string_view Name(ChangeKind kind);
 std::span<const std::pair<std::string_view, ChangeKind>> ChangeKindNames();
 
-// FINISHED tells how the instance has ended; any other change tells kNone.
+// Whether changes of the kind tell how an instance or a group has ended: FINISHED, GROUP_FINISHED.
+bool TellsResult(ChangeKind kind);
+// How; any other change tells kNone.
 InstanceResult ResultTold(const Event& change);
 // Whether a change of the trigger's namespace passes all filters but the labels, which the change
-// does not tell, and the result, unless it is FINISHED and so tells it.
+// does not tell, and the result, unless it tells that itself.
 bool Passes(const ChangeSource& source, const Event& change);
 // Whether the instance that the change is about passes the rest of them.
 bool Passes(const ChangeSource& source, const Event& change, InstanceResult result,

@@ -234,7 +234,10 @@ bool ReadLaunch(const Keys& keys, const Field& document, const ReferenceProblem&
                           "'start' and 'send' are both there; keep one of them");
   }
   if (start) ReadStart(*start, problem, launch);
-  if (send && !start) ReadSend(*send, problem, launch);
+  if (send && !start) {
+    ReadSend(*send, problem, launch);
+    launch->overlap = Overlap::kAllow;
+  }
   if (start || send) launch->written = {(start ? start : send)->key_at, start ? "start" : "send"};
   if (auto overlap = keys.Take("overlap")) {
     size_t word = 0;

@@ -24,8 +24,8 @@ using ReferenceProblem = std::function<std::optional<std::string>(const Referenc
 // there is none. The template itself has been read without errors.
 bool CheckReferences(const Field& field, const ReferenceProblem& problem);
 
-// Reads them out of the keys of `document`. `launch->overlap` is the default. False: something is
-// wrong, and was reported.
+// Reads them out of the keys of `document`. `launch->overlap` is the default of `start`. False:
+// something is wrong, and was reported.
 bool ReadLaunch(const Keys& keys, const Field& document, const ReferenceProblem& problem,
                 LaunchSource* launch);
 

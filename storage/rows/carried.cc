@@ -47,6 +47,8 @@ CarriedRow::Of CarriedRow::of() const {
       return Of::kGraph;
     case kGroupHead:
       return Of::kGroup;
+    case kLimitOverride:
+      return Of::kLimit;
     case kLive:
       return Of::kInstance;
     default:
@@ -68,6 +70,7 @@ namespace {
 
 bool MayBeCarried(uint8_t kind) {
   return kind == kMachine || kind == kSharedGraph || kind == kGroupHead || kind == kLive ||
+         kind == kLimitOverride ||
          std::ranges::find(kParts, static_cast<Kind>(kind)) != std::end(kParts);
 }
 
@@ -164,6 +167,10 @@ Result<Ok> CarryGroup(const Reader& reader, std::string_view ns, std::string_vie
   return CarryOne(reader, kGroupHead, ns, name, visit);
 }
 
+Result<Ok> CarryLimits(const Reader& reader, std::string_view ns, const VisitCarried& visit) {
+  return Carry(reader, kLimitOverride, Key(reader.partition, kLimitOverride).Text(ns), ns, visit);
+}
+
 Result<Ok> CarryInstance(const Reader& reader, InstanceName name, bool bare,
                          const VisitCarried& visit) {
   if (auto own = CarryOne(reader, kLive, name.ns, name.id, visit); !own) return own;
@@ -222,6 +229,12 @@ Result<GroupRow> GroupIn(const CarriedRow& row) {
   auto group = DecodeGroup(row.key, row.value);
   if (!group) return Bad("a group is damaged");
   return group;
+}
+
+Result<LimitOverride> LimitIn(const CarriedRow& row) {
+  auto override = DecodeLimitOverride(row.value);
+  if (!override) return Bad("the numbers of a limit are damaged");
+  return *std::move(override);
 }
 
 Result<CarriedStart> StartIn(const std::vector<CarriedRow>& rows) {

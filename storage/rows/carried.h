@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "storage/rows/group.h"
+#include "storage/rows/limit.h"
 #include "storage/rows/machine.h"
 #include "storage/rows/reader.h"
 
@@ -19,15 +20,15 @@ namespace dfsmr::rows {
 
 struct CarriedRow {
   // The kinds of the store (keys.h). A version of a machine, a graph that instances share, a group,
-  // and the rows of an instance, its own first.
-  enum class Of : uint8_t { kVersion, kGraph, kGroup, kInstance, kPartOfInstance };
+  // the numbers that an operator has set for a limit, and the rows of an instance, its own first.
+  enum class Of : uint8_t { kVersion, kGraph, kGroup, kLimit, kInstance, kPartOfInstance };
   Of of() const;
 
   uint8_t kind = 0;
   std::string key;  // behind the namespace
   std::string value;
 
-  // The first text of the key: of a machine, graph, group or instance.
+  // The first text of the key: of a machine, graph, group, limit or instance.
   std::string_view Name() const { return std::string_view(key).substr(0, key.find('\0')); }
 };
 
@@ -62,6 +63,8 @@ Result<Ok> CarryGraph(const Reader& reader, std::string_view ns, std::string_vie
                       const VisitCarried& visit);
 Result<Ok> CarryGroup(const Reader& reader, std::string_view ns, std::string_view name,
                       const VisitCarried& visit);
+// All limits that have such numbers.
+Result<Ok> CarryLimits(const Reader& reader, std::string_view ns, const VisitCarried& visit);
 // `bare`: there is nothing of it but its own row and its spec.
 Result<Ok> CarryInstance(const Reader& reader, InstanceName name, bool bare,
                          const VisitCarried& visit);
@@ -78,6 +81,8 @@ Result<MachineRow> VersionIn(std::string_view ns, const CarriedRow& row);
 Result<CarriedRow> OfPackageVersion(CarriedRow row, const std::string& package_version);
 // The group that a row is. BAD_ARCHIVE.
 Result<GroupRow> GroupIn(const CarriedRow& row);
+// The numbers that a row sets. BAD_ARCHIVE.
+Result<LimitOverride> LimitIn(const CarriedRow& row);
 // As which an instance was started, from its rows, its own first. BAD_ARCHIVE.
 struct CarriedStart {
   std::string machine;

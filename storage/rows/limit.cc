@@ -52,6 +52,20 @@ void PutLimitOverride(const Writer& writer, std::string_view ns, std::string_vie
   writer.batch.Put(RowKey(writer.partition, kLimitOverride, ns, key), out.SerializeAsString());
 }
 
+std::optional<LimitOverride> DecodeLimitOverride(std::string_view value) {
+  record::LimitOverride in;
+  if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) return std::nullopt;
+  LimitOverride override;
+  override.max = NumbersOf(in).max;
+  override.rate = NumbersOf(in).rate;
+  override.no_max = in.no_max();
+  override.no_rate = in.no_rate();
+  override.note = in.note();
+  override.set_by = in.set_by();
+  override.set_time = FromMicros(in.set_time());
+  return override;
+}
+
 void DropLimitOverride(const Writer& writer, std::string_view ns, std::string_view key) {
   writer.batch.Delete(RowKey(writer.partition, kLimitOverride, ns, key));
 }
@@ -62,19 +76,9 @@ Result<Ok> ScanLimitOverrides(
   return ScanKind(reader, kLimitOverride,
                   [&](std::string_view row, std::string_view ns, std::string_view key,
                       std::string_view value) -> Result<bool> {
-                    record::LimitOverride in;
-                    if (!in.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
-                      return Corrupt("limit's numbers", row);
-                    }
-                    LimitOverride override;
-                    override.max = NumbersOf(in).max;
-                    override.rate = NumbersOf(in).rate;
-                    override.no_max = in.no_max();
-                    override.no_rate = in.no_rate();
-                    override.note = in.note();
-                    override.set_by = in.set_by();
-                    override.set_time = FromMicros(in.set_time());
-                    visit(ns, key, std::move(override));
+                    auto override = DecodeLimitOverride(value);
+                    if (!override) return Corrupt("limit's numbers", row);
+                    visit(ns, key, *std::move(override));
                     return true;
                   });
 }

@@ -28,6 +28,8 @@ struct LimitOverride {
 
 void PutLimitOverride(const Writer& writer, std::string_view ns, std::string_view key,
                       const LimitOverride& override);
+// nullopt: it cannot be read.
+std::optional<LimitOverride> DecodeLimitOverride(std::string_view value);
 void DropLimitOverride(const Writer& writer, std::string_view ns, std::string_view key);
 Result<Ok> ScanLimitOverrides(
     const Reader& reader,

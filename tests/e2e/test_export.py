@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 
-from stubs import package, package_grpc, v1
+from stubs import package, package_grpc, schedule, v1
 from support import (CALL, DCLI, SOON, Cli, Server, eventually, kind, only, refused,
                      state)
+from test_groups import Groups
 from test_packages import Registry, archive, machine
 from test_security import audited, guarded, root  # noqa: F401, fixtures
 
@@ -290,6 +291,40 @@ def test_instances_go_on_where_they_stood(here, there):
     assert {task.instance for task in again.space.ready(max_tasks=10)} <= {
         "fresh", "plan", "paused"}
     assert kinds(again.space, "paid")[0] == "IMPORTED"
+
+
+def test_numbers_of_limits_go_along_and_hold_back_what_waits(here, there):
+    def states(ports):
+        return {one.id: state(one) for one in ports.space.instances().instances}
+
+    here.space.define(JOB)
+    here.space.start("job", id="g-0", group="g")
+    Groups(here.space).set(max_running=1)
+    for number in (1, 2):
+        here.space.start("job", id=f"g-{number}", group="g")
+    here.server.schedules.SetLimit(schedule.SetLimitRequest(
+        namespace=here.name, key="queue:default", max=0, note="the queue rests"), timeout=CALL)
+    assert not here.space.ready()
+    before = states(here)
+    assert before == {"g-0": "RUNNING", "g-1": "SCHEDULED", "g-2": "SCHEDULED"}
+    here.freeze()
+    files = here.export(instances=True)
+    assert there.bring(files).instances == 3
+    for again in (False, True):
+        if again:
+            there.server.restart()
+            there = Ports(there.server)
+        assert states(there) == before and not there.space.ready()
+        assert Groups(there.space).get().max_running == 1
+        limit = there.server.schedules.GetLimit(schedule.GetLimitRequest(
+            namespace=there.name, key="queue:default"), timeout=CALL)
+        assert (limit.max, limit.note) == (0, "the queue rests")
+    there.server.schedules.SetLimit(schedule.SetLimitRequest(
+        namespace=there.name, key="queue:default", reset=True), timeout=CALL)
+    for _ in range(2):
+        there.space.report(there.space.take())
+    there.space.ends("g-0", "SUCCESS")
+    eventually(lambda: state(there.space.get("g-1")) == "RUNNING")
 
 
 def test_work_that_may_be_repeated_must_be_given_back_first(here, there):

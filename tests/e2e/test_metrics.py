@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import time
 
+import grpc
 import pytest
 
 from cluster_families import CLUSTER
@@ -326,6 +327,22 @@ def test_a_call_over_http_counts_as_such(door, there):
     method = "dfsmr.v1.RunnerService/GetMachine"
     settled(door, lambda one: one.get("dfsmr_calls_total", door="http", method=method, code="ok"))
     assert not scrape(door).all("dfsmr_calls_total", door="grpc", method=method)
+
+
+def test_a_call_counts_as_its_caller_saw_it_end(door, there):
+    there.define(JOB)
+    method = "dfsmr.v1.RunnerService/Ready"
+
+    def counts(code):
+        return settled(door, lambda one: one.get("dfsmr_calls_total", door="grpc", method=method,
+                                                 code=code))
+    with pytest.raises(grpc.RpcError):
+        there.runner.Ready(there.ready_request("job", wait=60), timeout=0.2)
+    counts("deadline_exceeded")
+    call = there.runner.Ready.future(there.ready_request("job", wait=60))
+    eventually(lambda: scrape(door).get("dfsmr_calls_open") > 0)
+    call.cancel()
+    counts("cancelled")
 
 
 def test_who_follows_the_feed_is_counted_by_class(door, there):

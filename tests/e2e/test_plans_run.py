@@ -285,6 +285,19 @@ def test_a_reference_that_is_missing_fails_the_step_that_wants_it_by_name(
     space.ends(id, "WARNING")
 
 
+@pytest.mark.parametrize("names, told", [
+    (["x", "y"], ["${s.output[2].ip}: the output of the steps of s has no [2].ip"]),
+    ([], ["there is no [2].ip", "was empty"])])
+def test_a_missing_reference_to_several_steps_is_told_by_name(space, run, names, told):
+    id = run(flow("concurrence: {for_each: '${params.names}', as: n, do: {step: s, action: x}}",
+                  "{step: b, action: y, input: {v: '${s.output[2].ip}'}}"),
+             params={"names": names})
+    for task in space.claim(*(f"s.{number}" for number in range(len(names)))):
+        space.report(task, output={"ip": 1})
+    error = await_held(space, id, "b")
+    assert all(text in error for text in told), error
+
+
 def test_params_that_are_missing_fail_the_step_by_name(space, run):
     id = run(flow("{step: a, action: x, input: {v: '${params.nowhere}'}}",
                   "{step: b, action: y}"))
@@ -706,6 +719,15 @@ CASCADE = flow(
     "{step: after, action: y, after: [a]}",
     "{step: after_skipped, action: y, after: [uses]}",
     "{step: both, action: y, input: {v: '${after.output.v}'}, after: [transitive]}")
+
+
+def test_outputs_that_have_no_room_in_a_message_are_counted(space, run):
+    names = "abcdef"
+    id = run(flow(*(f"{{step: {name}, action: x}}" for name in names)))
+    for task in space.claim(*names):
+        space.report(task, output={"v": "x" * 900_000})
+    seen = space.get(id)
+    assert sorted(outputs(seen)) == list("abc") and seen.outputs_left_out == 3
 
 
 def test_skipping_takes_along_what_needs_the_output_and_nothing_else(space, run):

@@ -556,7 +556,7 @@ def test_workers_are_known_by_what_they_ask_for_and_did(space):
 # Watch ----------------------------------------------------------------------------------------
 
 
-def watch(space, every=0.25, **topics):
+def watch(space, every=0.5, **topics):
     """A stream of messages; its topics by their keys."""
     request = view.WatchRequest()
     request.every.FromMilliseconds(int(every * 1000))

@@ -81,6 +81,9 @@ class Brought {
       case rows::CarriedRow::Of::kGroup:
         if (auto group = rows::GroupIn(row)) import.groups[std::string(row.Name())] = *group;
         return;
+      case rows::CarriedRow::Of::kLimit:
+        if (auto limit = rows::LimitIn(row)) import.limits[std::string(row.Name())] = *limit;
+        return;
       case rows::CarriedRow::Of::kInstance:
         End();
         instance_.push_back(std::move(row));

@@ -4,6 +4,7 @@
 
 #include "dcli/text/json.h"
 #include "dcli/text/lines.h"
+#include "dfsmr/v1/runner.pb.h"
 
 namespace dfsmr::cli {
 namespace {
@@ -72,6 +73,26 @@ TEST_CASE("JSON stays JSON when something in it is hidden") {
   const std::string shown = masks.HideInJson(R"({"n": 1234567, "s": ["a\u0022quote"], "k": 1})");
   CHECK(shown == R"({"n": "***7", "s": ["***"], "k": 1})");
   CHECK(IsJsonObject(shown));
+}
+
+TEST_CASE("all texts of a message are hidden, in maps and messages within it, too") {
+  Masks masks;
+  masks.Add("a\"secret");
+  v1::StartRequest start;
+  start.set_id("by-a\"secret");
+  start.set_params(R"({"s": "a\u0022secret"})");
+  start.set_priority(3);
+  start.add_after()->set_instance("a\"secret");
+  (*start.mutable_labels())["a\"secret"] = "of a\"secret";
+  (*start.mutable_labels())["plain"] = "text";
+  masks.HideIn(&start);
+  CHECK(start.id() == "by-***");
+  CHECK(start.params() == R"({"s": "***"})");
+  CHECK(start.priority() == 3);
+  CHECK(start.after(0).instance() == "***");
+  CHECK(start.labels().size() == 2);
+  CHECK(start.labels().at("***") == "of ***");
+  CHECK(start.labels().at("plain") == "text");
 }
 
 TEST_CASE("lines are whole, and not larger than a log takes") {

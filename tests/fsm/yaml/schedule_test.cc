@@ -99,6 +99,7 @@ TEST_CASE("a schedule may send a transition") {
   const ScheduleSource& schedule = Sound(parsed);
   REQUIRE(schedule.launch.send());
   CHECK(schedule.launch.send()->node == "a.b");
+  CHECK(schedule.launch.overlap == Overlap::kAllow);
   CHECK(schedule.launch.stop_on_fail == 1);
 }
 

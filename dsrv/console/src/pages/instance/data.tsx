@@ -3,10 +3,12 @@ import type { Shown } from "./index";
 import { Panel } from "../../parts/bits";
 import { Json } from "../../parts/json";
 import { Id, Lines } from "../../parts/text";
+import { count } from "../../text/words";
 
 export function DataTab({ followed }: Shown) {
   const one = followed.instance;
   const outputs = Object.entries(one.outputs ?? {});
+  const leftOut = Number(one.outputsLeftOut ?? 0);
   const errors = [
     ...(one.error ? [["", one.error] as const] : []),
     ...(one.tokens ?? []).filter((token) => token.error).map((token) => [token.node!, token.error!] as const),
@@ -42,6 +44,7 @@ export function DataTab({ followed }: Shown) {
             <Json of={output} />
           </div>
         ))}
+        {leftOut > 0 && <p class="quiet">{count(leftOut)} more do not fit into a message.</p>}
       </Panel>
     </div>
   );

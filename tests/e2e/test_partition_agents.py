@@ -81,16 +81,17 @@ def test_one_of_a_name_is_attached_at_a_time(spaces):
 
 
 def test_an_agent_that_is_drained_gets_nothing_of_any_partition(spaces):
-    agent = Agent(spaces[1], "h1", slots=2)
-    tasks = tasks_of(agent, 2)
+    agent = Agent(spaces[1], "h1", slots=6)
+    tasks = tasks_of(agent, 6)
     calls = Calls(spaces[0])
-    calls.drain("h1", reason="repair")
+    told = calls.drain("h1", reason="repair")
+    assert (told.in_hand, told.state, told.drain_requested) == (6, ag.Agent.DRAINING, True)
     assert agent.wait(lambda: agent.orders[-1].drained)
     for task in tasks:
         agent.report(task)
     eventually(lambda: calls.state("h1") == "DRAINED")
-    assert len(agent.all("tasks")) == 2
-    calls.drain("h1", undo=True)
+    assert len(agent.all("tasks")) == 6
+    assert not calls.drain("h1", undo=True).drain_requested
     agent.task()
     agent.cancel()
 

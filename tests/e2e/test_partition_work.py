@@ -383,6 +383,22 @@ def test_a_report_asks_for_the_next_tasks_of_all_partitions(parted):  # noqa: F8
     assert order == sorted(order, reverse=True)
 
 
+def test_a_stream_whose_tasks_others_have_taken_has_the_next_ones_of_all_partitions(parted):  # noqa: F811
+    space = parted(1)[0].space("default")
+    space.define(JOB)
+    with space.work(machine="job", max_tasks=1) as worker:
+        space.start("job", "first")
+        [task] = worker.await_tasks(1)
+        for number in range(8):
+            space.start("job", f"taken-{number}")
+        taken = []
+        eventually(lambda: taken.extend(space.ready("job", max_tasks=8)) or len(taken) == 8)
+        for number in range(12):
+            worker.report(task)
+            space.start("job", f"next-{number}")
+            task = worker.await_tasks(number + 2)[-1]
+
+
 def test_a_report_waits_for_the_next_task(parted):  # noqa: F811
     servers = parted(2)
     space = servers[1].space("default")

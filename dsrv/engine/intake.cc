@@ -57,6 +57,12 @@ bool Complete(const TriggerSource& source, const rows::GatheringRow& row) {
   return row.count >= kGatheredItems || row.bytes >= kGatheredBytes;
 }
 
+// Whether all items as one list, with something around it, are still no more than params may be.
+bool HasRoomFor(const rows::GatheringRow& row, const Item& item) {
+  constexpr size_t kAround = 4 << 10;
+  return row.bytes + row.count + item.json.size() + kAround <= kGatheredBytes;
+}
+
 // By what the items of a source that has no name are called.
 std::string SourceName(const ItemSource& source) {
   static constexpr std::string_view kKinds[] = {"change", "poll", "webhook"};
@@ -138,6 +144,11 @@ Result<Intake::Deduped> Intake::Dedupe(TriggerState& state, const Given& given) 
 Result<Occurrence> Intake::Gather(TriggerState& state, const Item& item, const Given& given,
                                   const std::string& key) {
   auto open = state.gatherings.find(key);
+  if (open != state.gatherings.end() && !HasRoomFor(open->second, item)) {
+    auto full = FinishGathering(state, open->second, item.kind, std::nullopt);
+    if (!full) return full;
+    open = state.gatherings.end();
+  }
   rows::GatheringRow row;
   if (open != state.gatherings.end()) {
     row = open->second;

@@ -1,6 +1,7 @@
 #include "dsrv/engine/limit_counts.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "dsrv/engine/catalog.h"
 #include "dsrv/engine/limit_census.h"
@@ -214,6 +215,24 @@ uint64_t LimitCounts::WaitingFor(const std::string& ns, const std::string& key) 
       }
     }
   }
+  return ready;
+}
+
+std::vector<ReadyEntry> LimitCounts::ReadyFor(const std::string& ns, const std::string& key) const {
+  std::vector<ReadyEntry> ready;
+  if (WaitingFor(ns, key) == 0) return ready;
+  const bool of_queue = BuiltInOf(key) == BuiltIn::kQueue;
+  agenda_.VisitQueues(ns, [&](const Agenda::Queue* queue) {
+    const QueueKey& of = Agenda::KeyOf(queue);
+    if ((of_queue ? of.queue : of.action) != NameIn(key)) return;
+    Agenda::VisitOldest(queue, [&](const ReadyEntry& entry) {
+      ready.push_back(entry);
+      return ready.size() < kReadyShown;
+    });
+  });
+  std::ranges::sort(ready, {}, [](const ReadyEntry& entry) {
+    return std::tuple(-entry.priority, entry.since, entry.instance, entry.visit);
+  });
   return ready;
 }
 

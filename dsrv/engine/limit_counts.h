@@ -62,6 +62,9 @@ class LimitCounts {
   bool TasksLimited() const { return !tasks_.empty(); }
   // How many tasks are ready, and find no room under a queue's or an action's limit.
   uint64_t WaitingFor(const std::string& ns, const std::string& key) const;
+  // These, the next first; some may not be ready any more. At most kReadyShown.
+  static constexpr size_t kReadyShown = 10'000;
+  std::vector<ReadyEntry> ReadyFor(const std::string& ns, const std::string& key) const;
   // The instances and tasks that hold a built-in key without having asked for it.
   void ForEachHolder(const std::string& ns, const std::string& key, const LimitHolders::Name& after,
                      const LimitHolders::Visit& visit) const {

@@ -201,6 +201,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   std::string NodeOf(const std::string& ns, const std::string& id, uint64_t visit);
   void AddClosed(const Resident& resident, InstanceWaits* waits) const;
   void AddHolders(LimitView* view) const;
+  void AddReady(const std::string& after, size_t page, LimitView* view);
   // The first key from `from` on that may be one of those asked for.
   std::optional<std::string> NextKey(const LimitQuery& query, const std::string& from) const;
   LimitView ViewOf(const std::string& ns, const std::string& key);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kHoldersShown = 1'000;
 constexpr size_t kHoldersOfWait = 10;
+constexpr char kReadyPlace = 'r';  // begins the place of a ready task
 
 // A place in the line as a text that a page token holds, and back.
 std::string TextOfTurn(const LimitTable::Turn& turn) {
@@ -78,6 +79,30 @@ void Limits::AddHolders(LimitView* view) const {
   });
 }
 
+// Tasks that find no room under the limit of a queue or an action stand in no line: they lie ready,
+// and come behind those that do. A page begins behind so many of them.
+void Limits::AddReady(const std::string& after, size_t page, LimitView* view) {
+  const std::vector<ReadyEntry> ready = counts_.ReadyFor(view->ns, view->key);
+  const size_t shown = after.empty() ? 0 : std::strtoull(after.c_str() + 1, nullptr, 10);
+  for (size_t at = shown; at < ready.size(); ++at) {
+    const ReadyEntry& entry = ready[at];
+    auto resident = residents_.Load(view->ns, entry.instance);
+    if (!resident) continue;
+    const Token* token = std::as_const((*resident)->instance.tokens).Find(entry.visit);
+    if (!token || token->state != TokenState::kReady) continue;
+    if (view->waiters.size() == page) {
+      view->more = true;
+      return;
+    }
+    LimitWaiterView one{.instance = entry.instance, .since = entry.since};
+    one.node = NodeName((*resident)->machine(), token->node);
+    one.priority = static_cast<int32_t>(std::clamp<int64_t>(entry.priority, INT32_MIN, INT32_MAX));
+    one.lacks = {view->key};
+    one.place = kReadyPlace + std::to_string(at + 1);
+    view->waiters.push_back(std::move(one));
+  }
+}
+
 LimitView Limits::Get(const std::string& ns, const std::string& key, const std::string& after,
                       size_t page) {
   LetAsk();
@@ -90,6 +115,10 @@ LimitView Limits::Get(const std::string& ns, const std::string& key, const std::
     }
     auto resident = residents_.Load(ns, holder.instance);
     holder.cancelling = resident && (*resident)->instance.Cancelling();
+  }
+  if (after.starts_with(kReadyPlace)) {
+    AddReady(after, page, &view);
+    return view;
   }
   table_.ForEachWaiter(ns, key, TurnOfText(after), [&](const LimitTable::Waiter& waiter) {
     LimitWaiterView one{.instance = waiter.instance, .since = waiter.since};
@@ -105,6 +134,7 @@ LimitView Limits::Get(const std::string& ns, const std::string& key, const std::
     view.waiters.push_back(std::move(one));
     return true;
   });
+  if (!view.more) AddReady("", page, &view);
   return view;
 }
 

@@ -1083,7 +1083,14 @@ def test_tasks_of_a_queue_or_action_stay_ready(space, limits, key):
     assert [space.step_states(id)["a"] for id in ids] == ["READY"] * 3
     assert [wait.key for wait in space.token("i0").waits_for] == [key]
     eventually(lambda: space.node("p", "a").stats.limited == 3)
+    assert limits.counts(key) == (0, 3) and limits.waiters(key) == ids
+    assert [(one.node, list(one.lacks)) for one in limits.get(key).waiters] == [("a", [key])] * 3
+    page = limits.get(key, page_size=2)
+    rest = limits.get(key, page_size=2, page_token=page.next_page_token)
+    assert [one.instance for one in [*page.waiters, *rest.waiters]] == ids
+    assert page.next_page_token and not rest.next_page_token
     limits.set(key, max=2)
+    assert limits.waiters(key) == []
     first, second = space.ready("p", max_tasks=9)
     assert tasks_of(space) == [] and limits.get(key).held == 2
     space.report(first)

@@ -468,6 +468,29 @@ start: {machine: deploy, params: {items: "${items}"}}
   CHECK(put(999).count == 1'000);
 }
 
+TEST_CASE("a gathering ends before its items are more than params may be") {
+  World world;
+  DefineAll(world, kBuild);
+  DefineAll(world, R"(
+trigger: g
+on: {webhook: {path: g, open: true}}
+gather: {within: 5m}
+start: {machine: deploy, params: {items: "${items}"}}
+)");
+  const std::string large = "{\"x\":\"" + std::string(400'000, 'x') + "\"}";
+  for (int i = 0; i < 3; ++i) {
+    CHECK(MustFire(world, "g", large).outcome == OccurrenceOutcome::kGathered);
+  }
+  auto all = OccurrencesOf(world, "g");
+  REQUIRE(all.size() == 1);  // the third is the first of the next
+  CHECK(all[0].outcome == OccurrenceOutcome::kStarted);
+  CHECK(all[0].count == 2);
+  world.Elapse(5min);
+  all = OccurrencesOf(world, "g");
+  REQUIRE(all.size() == 2);
+  CHECK(all[1].count == 1);
+}
+
 constexpr const char* kPairs = R"(
 trigger: g
 on: {webhook: {path: g, open: true}}

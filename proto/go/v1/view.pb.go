@@ -2938,10 +2938,10 @@ type StartBulkRequest struct {
 	Action    StartBulkRequest_Action `protobuf:"varint,4,opt,name=action,proto3,enum=dfsmr.v1.StartBulkRequest_Action" json:"action,omitempty"`
 	Node      string                  `protobuf:"bytes,5,opt,name=node,proto3" json:"node,omitempty"` // RESUME, SKIP: held ones there, "node.*" too, empty: all;
 	// TRANSITION: from there
-	Mode         CancelRequest_Mode `protobuf:"varint,6,opt,name=mode,proto3,enum=dfsmr.v1.CancelRequest_Mode" json:"mode,omitempty"` // CANCEL
-	Force        bool               `protobuf:"varint,7,opt,name=force,proto3" json:"force,omitempty"`                                // RESUME, as ResumeRequest.force
-	Transition   string             `protobuf:"bytes,8,opt,name=transition,proto3" json:"transition,omitempty"`                       // TRANSITION: its name, or an event's
-	NodeParams   string             `protobuf:"bytes,9,opt,name=node_params,json=nodeParams,proto3" json:"node_params,omitempty"`
+	Mode         CancelRequest_Mode `protobuf:"varint,6,opt,name=mode,proto3,enum=dfsmr.v1.CancelRequest_Mode" json:"mode,omitempty"`     // CANCEL
+	Force        bool               `protobuf:"varint,7,opt,name=force,proto3" json:"force,omitempty"`                                    // RESUME, as ResumeRequest.force
+	Transition   string             `protobuf:"bytes,8,opt,name=transition,proto3" json:"transition,omitempty"`                           // TRANSITION: its name, or an event's
+	NodeParams   string             `protobuf:"bytes,9,opt,name=node_params,json=nodeParams,proto3" json:"node_params,omitempty"`         // JSON object; TRANSITION
 	AtMost       uint64             `protobuf:"varint,10,opt,name=at_most,json=atMost,proto3" json:"at_most,omitempty"`                   // stops once so many are changed; 0: no limit
 	Reason       string             `protobuf:"bytes,11,opt,name=reason,proto3" json:"reason,omitempty"`                                  // at most 1,000 characters
 	ValidateOnly bool               `protobuf:"varint,12,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"` // count, change nothing

@@ -13,6 +13,8 @@
 #include "dsrv/cluster/reach.h"
 #include "dsrv/cluster/row_lists.h"
 #include "dsrv/cluster/sums.h"
+#include "dsrv/wire/checks.h"
+#include "fsm/base/limits.h"
 #include "storage/place.h"
 
 namespace dfsmr {
@@ -143,6 +145,11 @@ Made MakeBatch(const std::string& bytes, const Parting& parting) {
   if (!request.ParseFromString(bytes)) return nullptr;
   std::vector<std::string> namespaces = NamespacesOf(request);
   std::optional<v1::ReadyRequest> wanted = WantedBy(request);
+  if (wanted) {
+    if (auto wait = ToDuration("wait", wanted->wait(), limits::kWait); !wait) {
+      return Refusing(wait.error());
+    }
+  }
   return std::make_unique<Batched<Request, Reply>>(
       Split(std::move(request), parting.partitions, parting.any), std::move(namespaces),
       std::move(wanted));

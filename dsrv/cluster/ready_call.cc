@@ -5,6 +5,9 @@
 #include "dsrv/cluster/give_back.h"
 #include "dsrv/cluster/inner.h"
 #include "dsrv/cluster/metadata.h"
+#include "dsrv/wire/checks.h"
+#include "fsm/base/limits.h"
+#include "fsm/base/reason.h"
 
 namespace dfsmr {
 
@@ -24,6 +27,10 @@ void ReadyCall::OnReadDone(bool ok) {
   v1::ReadyRequest asked;
   if (!ok || !asked.ParseFromString(ToBytes(request_))) {
     return Finish(grpc::Status(grpc::StatusCode::INTERNAL, "the call came without a request"));
+  }
+  if (const auto wait = ToDuration("wait", asked.wait(), limits::kWait); !wait) {
+    context_->AddTrailingMetadata("dfsmr-reason", std::string(Name(wait.error().reason)));
+    return Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, wait.error().message));
   }
   origin_ = OriginOf(*context_);
   auto taking = std::make_shared<Taking>(

@@ -53,7 +53,9 @@ class Sharing {
   // The same, but they are told how the stream ends only when that is known.
   void Close() { closed_ = true; }
   // Whether it matters how: what is in hand may be kept for the worker. Once it is open.
-  bool Keeps() const { return register_ || open_->keep_for().seconds() > 0; }
+  bool Keeps() const {
+    return register_ || open_->keep_for().seconds() > 0 || open_->keep_for().nanos() > 0;
+  }
   // All that was asked.
   bool Answered() const { return results_.open() == 0 && extended_.open() == 0; }
   bool opened() const { return open_.has_value(); }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 
 #include "dsrv/cluster/fields.h"
@@ -60,11 +61,24 @@ void Add(const v1::Namespace& part, v1::Namespace* sum) {
         sum->mutable_usage());
 }
 
+// What several partitions do not offer it for now is told once, with the latest end.
+static void AddRefused(const v1::RefusedWork& one, v1::Agent* sum) {
+  const auto same = std::ranges::find_if(*sum->mutable_refuses(), [&one](const auto& known) {
+    return std::tie(known.machine(), known.node()) == std::tie(one.machine(), one.node()) &&
+           known.version() == one.version();
+  });
+  if (same == sum->mutable_refuses()->end()) {
+    *sum->add_refuses() = one;
+  } else if (same->until().seconds() < one.until().seconds()) {
+    *same = one;
+  }
+}
+
 void Add(const v1::Agent& part, v1::Agent* sum) {
   AddNumbers(part, {"in_hand", "done", "failed", "abandoned"}, sum);
   TakeGreater(part, {"last_seen"}, sum);
   sum->mutable_operations()->MergeFrom(part.operations());
-  sum->mutable_refuses()->MergeFrom(part.refuses());
+  for (const v1::RefusedWork& one : part.refuses()) AddRefused(one, sum);
   // Where it is connected nobody knows what it has in hand elsewhere.
   const bool drains = sum->state() == v1::Agent::DRAINED && sum->in_hand() > 0;
   if (drains) sum->set_state(v1::Agent::DRAINING);

@@ -6,7 +6,7 @@ import grpc
 
 from cluster_servers import persist, seen_by
 from stubs import v1
-from support import Refusal, WorkStream, eventually, extend_item, only
+from support import Refusal, WorkStream, eventually, extend_item, only, refused
 from test_partitions import fair, parted, shares  # noqa: F401: a fixture
 
 AWAY = 20.0  # seconds within which work goes on when a server is killed
@@ -397,6 +397,19 @@ def test_a_stream_whose_tasks_others_have_taken_has_the_next_ones_of_all_partiti
             worker.report(task)
             space.start("job", f"next-{number}")
             task = worker.await_tasks(number + 2)[-1]
+
+
+def test_a_wait_that_is_none_is_refused(parted):  # noqa: F811
+    space = parted(2)[1].space("default")
+    space.define(JOB)
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "wait"):
+        space.ready("job", wait=-1)
+    space.start("job", "one")
+    task = only(space.ready("job"))
+    with refused("INVALID_ARGUMENT", "BAD_REQUEST", "wait"):
+        space.runner.Report(v1.ReportRequest(transitions=[space.report_request(task)],
+                                             next=space.ready_request("job", wait=-1)))
+    assert space.get("one").state == v1.Instance.RUNNING  # nothing of it was done
 
 
 def test_a_report_waits_for_the_next_task(parted):  # noqa: F811

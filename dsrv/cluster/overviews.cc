@@ -1,5 +1,7 @@
 // One overview of those of all partitions. Each shows no more rows than one may, so of what is far
 // down in some of them not everything is added up.
+#include <google/protobuf/util/time_util.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -53,9 +55,9 @@ void AddMachineRow(const v1::MachineRow& part, v1::MachineRow* sum) {
 
 void AddError(const v1::ErrorText& part, v1::ErrorText* sum) {
   AddNumbers(part, {"count"}, sum);
-  const int64_t before = sum->last().seconds();
+  const google::protobuf::Timestamp before = sum->last();
   TakeGreater(part, {"last"}, sum);
-  if (sum->last().seconds() != before) sum->set_instance(part.instance());
+  if (sum->last() != before) sum->set_instance(part.instance());
 }
 
 void AddTrouble(const v1::Trouble& part, v1::Trouble* sum) {

@@ -43,8 +43,12 @@ void PrintServer(Context& context, const v1::Overview& overview) {
             "dsrv " + server.version() + " at " + server.address() + ", " + server.state());
   const Duration up = FromProto(overview.time()) - FromProto(server.start_time());
   lines.Add("Up for", DurationText(std::max(Duration(), up)));
-  lines.Add("Store", BytesText(server.store_bytes()) + ", " + BytesText(server.free_bytes()) +
-                         " free, room " + server.room());
+  // Nobody tells how large a database is, and what it has free.
+  const bool here = server.store_bytes() > 0 || server.free_bytes() > 0;
+  lines.Add("Store", (here ? BytesText(server.store_bytes()) + ", " +
+                                 BytesText(server.free_bytes()) + " free"
+                           : std::string("in a database")) +
+                         ", room " + server.room());
   if (server.has_backup()) {
     lines.Add("Backup", BackupText(server.backup(), context.look));
   }

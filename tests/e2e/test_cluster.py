@@ -202,6 +202,7 @@ def test_dcli_goes_to_the_next_server_and_checks_the_cluster(sharers):
                   "export --out /dev/null"):
         run = dcli(*words.split(), input=JOB)
         assert run.returncode == 0, run.stderr
+    assert "in a database, room ample" in dcli("status").stdout
     servers[1].process.send_signal(signal.SIGSTOP)
     try:
         bad = eventually(lambda: (lambda run: run if run.returncode == 1 else None)(

@@ -66,9 +66,13 @@ void AddLimits(Engine& engine, const std::string& ns, size_t* left, Snapshot* sn
   const auto all = engine.limits().List({ns, "", false, "", most + 1});
   *left -= std::min(most, all.size());
   if (all.size() > most) return;  // no number is better than one that leaves some out
+  // What is held anywhere home tells, and who waits; only tasks wait where they are.
+  const bool home = engine.reader().partition == PartitionId{0};
   for (const LimitView& limit : all) {
+    const bool of_tasks = limit.key.starts_with("queue:") || limit.key.starts_with("action:");
+    if (!home && !of_tasks) continue;
     LimitCounts& counts = snapshot->limits[{ns, limit.key.substr(0, limit.key.find('/'))}];
-    counts.held += limit.held;
+    if (home) counts.held += limit.held;
     counts.waiting += limit.waiting;
   }
 }

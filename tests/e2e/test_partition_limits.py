@@ -7,7 +7,9 @@ import pytest
 from cluster_servers import persist
 from stubs import schedule
 from support import CALL, Refusal, eventually, result, state
+from test_metrics import scrape
 from test_partitions import DOOR, parted, shares  # noqa: F401: a fixture
+from web import Door
 
 MESSAGE = 20.0  # seconds within which one has come, whoever has to be replaced meanwhile
 LIMITED = """
@@ -75,8 +77,8 @@ def test_the_latest_replace_those_before_them(parted):  # noqa: F811
     eventually(lambda: len(running(space, names)) == 3)
 
 
-def test_an_operators_number_counts_everywhere(parted):  # noqa: F811
-    servers = parted(2)
+def test_an_operators_number_counts_everywhere_and_is_told_once(parted):  # noqa: F811
+    servers = parted(2, "--http", "localhost:0")
     space = servers[0].space("default")
     space.define(LIMITED % "wait")
     names = [space.start("limited", f"one-{number}") for number in range(12)]
@@ -84,6 +86,14 @@ def test_an_operators_number_counts_everywhere(parted):  # noqa: F811
     servers[1].schedules.SetLimit(
         schedule.SetLimitRequest(namespace="default", key="places", max=12), timeout=CALL)
     eventually(lambda: len(running(space, names)) == 12)
+
+    servers[0].schedules.SetLimit(
+        schedule.SetLimitRequest(namespace="default", key="machine:limited", max=20), timeout=CALL)
+
+    def held(key):
+        return sum(scrape(Door(one)).sum("dfsmr_limit_held", limit=key) for one in servers)
+    for key in ("places", "machine:limited"):
+        eventually(lambda: held(key) == 12, 10)
 
 
 def test_places_are_neither_lost_nor_given_twice_when_servers_are_lost(parted, sharers):  # noqa: F811

@@ -203,7 +203,7 @@ Result<double> Percent(const std::string& text) {
   if (text.empty()) return 0.0;
   char* end = nullptr;
   const double percent = std::strtod(text.c_str(), &end);
-  if (*end == '\0' && percent > 0 && percent <= 100) return percent;
+  if (*end == '\0' && percent >= 0.01 && percent <= 100) return percent;
   return Error{Code::kInvalidArgument, Reason::kBadRequest,
                "--percent takes a number from 0.01 to 100, not \"" + text + "\""};
 }
@@ -277,6 +277,9 @@ int PushPackages(Context& context, const PackageOptions& options) {
   if (of_activate && !options.activate) {
     return context.Fail(kBadUsage, "how to activate it is said, and not to: push takes --percent, "
                                    "--if-active, --adopt, --force and --note with --activate");
+  }
+  if (const auto sound = registry_words::Percent(options.percent); !sound) {
+    return context.FailUsage(sound.error());  // before anything is sent
   }
   for (const std::string& place : options.places) {
     int status = kSucceeded;

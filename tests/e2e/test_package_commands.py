@@ -30,6 +30,8 @@ def test_a_few_digits_of_a_digest_find_it_among_many(registry, package_cli):
 @pytest.mark.parametrize("words, says", [
     (("push", "FILE", "--percent", "5"), "--activate"),
     (("push", "FILE", "--note", "why"), "--activate"),
+    (("push", "FILE", "--activate", "--percent", "0.005"), "from 0.01 to 100"),
+    (("push", "FILE", "--activate", "--percent", "101"), "from 0.01 to 100"),
     (("remove", "p"), "p@VERSION"),
     (("remove", "p@1.0.0", "--keep", "1"), "--keep is for a package"),
     (("remove", "p", "--keep", "-1"), "a number from 0"),

@@ -50,7 +50,8 @@ Result<Ok> SetKey(const FilterWord& word, FilterTerm* term) {
     term->key = row.key;
     return Ok{};
   }
-  Nearest nearest(word.key);
+  const std::string lower = Lower(word.key);
+  Nearest nearest(lower);
   for (const KeyRow& row : kKeys) nearest.Try(row.name);
   nearest.Try("label.");
   nearest.Try("not");

@@ -168,6 +168,7 @@ TEST_CASE("a filter that means nothing is refused at its column, with what would
   };
   for (const Row& row :
        std::vector<Row>{{"machin:order", 1, "unknown key 'machin' (did you mean 'machine'?)"},
+                        {"MACHINE:order", 1, "unknown key 'MACHINE' (did you mean 'machine'?)"},
                         {"state:running statte:x", 15, "did you mean 'state'?"},
                         {"state:runing", 7, "unknown state 'runing' (did you mean 'running'?)"},
                         {"state:running,pausd", 15, "did you mean 'paused'?"},

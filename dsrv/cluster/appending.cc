@@ -137,9 +137,7 @@ void Appending::End(const grpc::Status& status) {
   if (end_) return;
   end_ = status;
   for (const PartStream::Ptr& part : parts_) {
-    if (!part) continue;
-    part->context.TryCancel();
-    part->Close();
+    if (part) part->Cancel();
   }
   GoOn();
 }

@@ -33,6 +33,11 @@ void PartStream::Close() {
   SayEnd();
 }
 
+void PartStream::Cancel() {
+  context.TryCancel();
+  Close();
+}
+
 void PartStream::WriteOn() {
   if (writing_ || said_all_) return;
   if (!unsent_.empty()) {

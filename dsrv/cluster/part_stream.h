@@ -30,7 +30,8 @@ class PartStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
     virtual void TakeEnd(const Ptr& from, const grpc::Status& status) = 0;
   };
 
-  PartStream(std::shared_ptr<Whole> whole, PartitionId of) : partition(of), whole_(std::move(whole)) {}
+  PartStream(std::shared_ptr<Whole> whole, PartitionId of)
+      : partition(of), whole_(std::move(whole)) {}
 
   // With the mutex of the whole held. -----------------------------------------------------------
 
@@ -40,6 +41,8 @@ class PartStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::
   void SayEnd();
   // Nothing at all.
   void Close();
+  // Nothing, and nothing is heard.
+  void Cancel();
 
   const PartitionId partition;
   const std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();

@@ -1,5 +1,7 @@
 #include "dsrv/cluster/sums.h"
 
+#include <google/protobuf/util/time_util.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -69,7 +71,7 @@ static void AddRefused(const v1::RefusedWork& one, v1::Agent* sum) {
   });
   if (same == sum->mutable_refuses()->end()) {
     *sum->add_refuses() = one;
-  } else if (same->until().seconds() < one.until().seconds()) {
+  } else if (same->until() < one.until()) {
     *same = one;
   }
 }

@@ -296,9 +296,7 @@ void Working::End(const grpc::Status& status, peer::WorkPart::End of) {
     }
   }
   for (const PartPtr& part : parts_) {
-    if (!part || of != peer::WorkPart::GOES_ON) continue;
-    part->context.TryCancel();
-    part->Close();
+    if (part && of == peer::WorkPart::GOES_ON) part->Cancel();
   }
   WriteOn();
 }

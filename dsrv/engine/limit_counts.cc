@@ -220,18 +220,21 @@ uint64_t LimitCounts::WaitingFor(const std::string& ns, const std::string& key) 
 
 std::vector<ReadyEntry> LimitCounts::ReadyFor(const std::string& ns, const std::string& key) const {
   std::vector<ReadyEntry> ready;
-  if (WaitingFor(ns, key) == 0) return ready;
+  if (!tasks_.contains(ResidentKey(ns, key)) || table_.HasRoom(ns, key, "", turn_.clock()))
+    return ready;
   const bool of_queue = BuiltInOf(key) == BuiltIn::kQueue;
   agenda_.VisitQueues(ns, [&](const Agenda::Queue* queue) {
     const QueueKey& of = Agenda::KeyOf(queue);
     if ((of_queue ? of.queue : of.action) != NameIn(key)) return;
     Agenda::VisitOldest(queue, [&](const ReadyEntry& entry) {
+      if (ready.size() == kReadyShown) return false;
       ready.push_back(entry);
-      return ready.size() < kReadyShown;
+      return true;
     });
   });
-  std::ranges::sort(ready, {}, [](const ReadyEntry& entry) {
-    return std::tuple(-entry.priority, entry.since, entry.instance, entry.visit);
+  std::ranges::sort(ready, [](const ReadyEntry& a, const ReadyEntry& b) {
+    return std::tie(b.priority, a.since, a.instance, a.visit) <
+           std::tie(a.priority, b.since, b.instance, b.visit);
   });
   return ready;
 }

@@ -268,7 +268,9 @@ Result<VersionState*> Starter::VersionAt(const StartArgs& args) {
   }
   const bool candidate =
       version->machine->candidate == version || state->force.candidate == args.package_version;
-  if (!args.inside && version->machine->retired && !candidate) return RetiredByPackage("machine", args.machine);
+  if (!args.inside && version->machine->retired && !candidate) {
+    return RetiredByPackage("machine", args.machine);
+  }
   return Standing(version);
 }
 

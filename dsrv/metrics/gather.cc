@@ -69,8 +69,7 @@ void AddLimits(Engine& engine, const std::string& ns, size_t* left, Snapshot* sn
   // What is held anywhere home tells, and who waits; only tasks wait where they are.
   const bool home = engine.reader().partition == PartitionId{0};
   for (const LimitView& limit : all) {
-    const bool of_tasks = limit.key.starts_with("queue:") || limit.key.starts_with("action:");
-    if (!home && !of_tasks) continue;
+    if (!home && !IsTask(BuiltInOf(limit.key))) continue;
     LimitCounts& counts = snapshot->limits[{ns, limit.key.substr(0, limit.key.find('/'))}];
     if (home) counts.held += limit.held;
     counts.waiting += limit.waiting;

@@ -48,7 +48,8 @@ double ProgressOf(const Instance& instance) {
   if (instance.plan) {
     const PlanState& plan = *instance.plan;
     const double progress = (plan.done_weight + plan.partial) / plan.weight;
-    if (!std::isfinite(progress)) return EndedWell(instance) ? 1 : 0;  // nothing weighs, or too much
+    // Nothing weighs, or too much.
+    if (!std::isfinite(progress)) return EndedWell(instance) ? 1 : 0;
     return std::clamp(progress, 0.0, 1.0);
   }
   double progress = instance.Stopped() ? 1 : 0;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "dsrv/calls/peers.h"
+#include "dsrv/wire/agents.h"
 
 namespace dfsmr {
 
@@ -27,7 +28,8 @@ Result<std::function<void(Engine&)>> PeerStream::TakeRest() {
   auto told = part->has_agent() ? Attaching::Take(part->agent()) : Attaching::Told();
   if (!told) return told.error();
   const bool plain = part->allow() == 0 && !part->look() && part->held().empty() &&
-                     part->unsent().empty() && part->doubtful().empty() && !*told;
+                     part->unsent().empty() && part->doubtful().empty() &&
+                     part->refuses().empty() && !*told;
   if (plain) return std::function<void(Engine&)>();
   return std::function<void(Engine&)>([this, part = std::move(part),
                                        told = *std::move(told)](Engine& engine) {
@@ -37,6 +39,7 @@ Result<std::function<void(Engine&)>> PeerStream::TakeRest() {
     std::vector<HeldClaim> held;
     for (const peer::Claim& one : part->held()) held.push_back({one.instance(), one.claim()});
     engine.TakeUp(session(), held);
+    for (const v1::RefusedWork& one : part->refuses()) engine.Refuse(session(), ToRefused(one));
     if (told) told(engine, session());
     if (part->look()) engine.Allow(session(), 0);
     if (part->allow() > 0) engine.Allow(session(), part->allow());
@@ -77,6 +80,7 @@ void PeerStream::Heeded(const SessionUpdate& update) {
     for (const Agenda::Level& level : *update.levels) ToProto(level, next_.add_levels());
   }
   for (const std::string& claim : update.over) next_.add_over(claim);
+  for (const RefusedWork& work : update.refused) ToProto(work, next_.add_refuses());
   for (const HeldClaim& one : update.again) {
     peer::Claim& again = *next_.add_again();
     again.set_instance(one.instance);
@@ -87,7 +91,8 @@ void PeerStream::Heeded(const SessionUpdate& update) {
     exchange_.Touch();
   }
   next_.set_spare(next_.spare() + static_cast<uint32_t>(update.spare));
-  const bool claims = !update.over.empty() || !update.again.empty();
+  const bool claims =
+      !update.over.empty() || !update.again.empty() || !update.refused.empty();
   if (update.levels || claims || update.spare > 0) exchange_.Touch();
 }
 

@@ -124,26 +124,4 @@ void TakeLess(const Message& part, FieldNames names, Message* sum) {
   TakeBetter(part, names, sum, [](std::partial_ordering order) { return order < 0; });
 }
 
-void TakeMean(const Message& part, uint64_t weight_of_part, FieldNames names, Message* sum,
-              uint64_t weight_of_sum) {
-  const auto weight = static_cast<double>(weight_of_part);
-  const double all = weight + static_cast<double>(weight_of_sum);
-  for (const char* const name : names) {
-    const FieldDescriptor& field = FieldOf(part, name);
-    if (IsAbsent(part, field)) continue;
-    if (IsAbsent(*sum, field)) {
-      CopyField(part, field, sum);
-    } else if (all > 0 && field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
-      const auto& in = *part.GetReflection();
-      const double mean = (in.GetDouble(part, &field) * weight +
-                           in.GetDouble(*sum, &field) * (all - weight)) / all;
-      sum->GetReflection()->SetDouble(sum, &field, mean);
-    } else if (all > 0) {
-      const double mean =
-          (SecondsOf(part, field) * weight + SecondsOf(*sum, field) * (all - weight)) / all;
-      SetSeconds(mean, field, sum);
-    }
-  }
-}
-
 }  // namespace dfsmr

@@ -21,8 +21,5 @@ void TakeGreater(const google::protobuf::Message& part, FieldNames names,
                  google::protobuf::Message* sum);
 void TakeLess(const google::protobuf::Message& part, FieldNames names,
               google::protobuf::Message* sum);
-// Durations and fractions only. What is absent does not count.
-void TakeMean(const google::protobuf::Message& part, uint64_t weight_of_part, FieldNames names,
-              google::protobuf::Message* sum, uint64_t weight_of_sum);
 
 }  // namespace dfsmr

@@ -199,8 +199,6 @@ constexpr JoinRow kJoins[] = {
     {"dfsmr.v1.ViewService/GetOverview",
      MakeJoined<v1::GetOverviewRequest, v1::Overview, Needs::kAnyOne>},
     {"dfsmr.v1.ViewService/CountInstances", MakeCount},
-    {"dfsmr.v1.ViewService/GetDurations",
-     MakeJoined<v1::GetDurationsRequest, v1::GetDurationsResponse, Needs::kOfHome>},
     {"dfsmr.v1.ViewService/ListQueues",
      MakeJoined<v1::ListQueuesRequest, v1::ListQueuesResponse, Needs::kAnyOne>},
     {"dfsmr.v1.ViewService/ListWorkers",

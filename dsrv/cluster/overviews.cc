@@ -70,8 +70,7 @@ void AddTrouble(const v1::Trouble& part, v1::Trouble* sum) {
 }
 
 void AddSlow(const v1::SlowNode& part, v1::SlowNode* sum) {
-  TakeMean(part, part.completed_hour(), {"p50", "p95", "timeout_now"}, sum,
-           sum->completed_hour());
+  TakeGreater(part, {"p50", "p95", "timeout_now"}, sum);  // they are of all partitions
   AddNumbers(part, {"completed_hour"}, sum);
   AddDurations(part, {"spent_hour"}, sum);
 }

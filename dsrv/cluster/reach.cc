@@ -105,7 +105,7 @@ constexpr Row kRows[] = {
     {"dfsmr.v1.ViewService/CountInstances", Reach::kAll},
     {"dfsmr.v1.ViewService/ListSteps", Reach::kInstance, "instance"},
     {"dfsmr.v1.ViewService/GetStep", Reach::kInstance, "instance"},
-    {"dfsmr.v1.ViewService/GetDurations", Reach::kAll},
+    {"dfsmr.v1.ViewService/GetDurations", Reach::kAtHome},
     {"dfsmr.v1.ViewService/ListQueues", Reach::kAll},
     {"dfsmr.v1.ViewService/ListWorkers", Reach::kAll},
     {"dfsmr.v1.ViewService/Watch", Reach::kOwn},

@@ -191,6 +191,9 @@ std::vector<peer::WorkPart> Sharing::Open(PartitionId partition, Time now) {
     one.set_instance(instance);
     one.set_claim(claim);
   } /*end*/
+  for (const Refused& one : refused_) {
+    if (one.until > now) *first.add_refuses() = one.work;
+  }
   if (register_) {
     v1::AgentMessage& agent = *first.mutable_agent();
     *agent.mutable_register_() = *register_;
@@ -248,6 +251,7 @@ void Sharing::TakeReply(PartitionId partition, peer::WorkPartReply reply, Time n
   for (const v1::Task& task : work.tasks()) part.held[task.claim()] = task.instance();
   for (const peer::Claim& one : reply.again()) part.held[one.claim()] = one.instance();
   for (const std::string& claim : reply.over()) part.held.erase(claim);
+  for (v1::RefusedWork& one : *reply.mutable_refuses()) NoteRefused(partition, std::move(one), now);
   /*mutant front-vain-kept*/
   part.allowed -= std::min<size_t>(part.allowed, work.tasks_size() + reply.spare()); /*end*/
   if (reply.spare() > 0) part.not_before = now + kInVain;
@@ -260,6 +264,15 @@ void Sharing::TakeReply(PartitionId partition, peer::WorkPartReply reply, Time n
   work.clear_results();
   work.clear_extended();
   next_.MergeFrom(work);
+}
+
+void Sharing::NoteRefused(PartitionId by_way_of, v1::RefusedWork work, Time now) {
+  std::erase_if(refused_, [now](const Refused& one) { return one.until <= now; });
+  for (PartitionId other = 0; other < parts_.size(); ++other) {
+    if (other == by_way_of || !parts_[other].open) continue;
+    /*mutant front-refused-not-told*/ *out_[other].add_refuses() = work; /*end*/
+  }
+  refused_.push_back({std::move(work), now + kRefused});
 }
 
 void Sharing::TakeWelcome(PartitionId partition, v1::AgentOrder order, Time now) {

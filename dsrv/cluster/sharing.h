@@ -38,6 +38,8 @@ class Sharing {
   static constexpr auto kFresh = std::chrono::milliseconds(20);
   // One that is asked is waited for so long, and not again before it has answered.
   static constexpr auto kAnswer = std::chrono::milliseconds(50);
+  // What the worker refuses it is not offered for so long.
+  static constexpr auto kRefused = std::chrono::seconds(60);
   // One that could not hand out what it was allowed is left alone for so long.
   static constexpr auto kInVain = std::chrono::milliseconds(2);
   // An agent is welcomed without the partitions that have not by then; home hears of it so often.
@@ -130,6 +132,7 @@ class Sharing {
 
   PartitionId PlaceOf(const std::string& ns, const std::string& instance) const;
   void Share(v1::WorkRequest message);
+  void NoteRefused(PartitionId by_way_of, v1::RefusedWork work, Time now);
   void TakeWelcome(PartitionId partition, v1::AgentOrder order, Time now);
   bool MayWelcome(Time now) const;
   void Ask(PartitionId partition, Report report);
@@ -149,6 +152,11 @@ class Sharing {
   InOrder<v1::TransitionResult> results_;
   InOrder<v1::ExtendResponse::Item> extended_;
   v1::WorkResponse next_;  // without results and extended
+  struct Refused {
+    v1::RefusedWork work;
+    Time until;
+  };
+  std::vector<Refused> refused_;  // by the worker: it is not offered it by others either
 
   // Of an agent.
   std::optional<v1::Register> register_;

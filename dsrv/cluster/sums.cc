@@ -3,8 +3,6 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -16,7 +14,6 @@ namespace dfsmr {
 namespace {
 
 void AddNodeStats(const v1::NodeStats& part, v1::NodeStats* sum) {
-  TakeMean(part, part.completed(), {"p50", "p95", "timeout_now"}, sum, sum->completed());
   AddNumbers(part,
              {"ready", "claimed", "waiting", "held", "completed", "timed_out", "limited"}, sum);
 }
@@ -124,64 +121,6 @@ void Add(const v1::Cluster& part, v1::Cluster* sum) {
     AddNumbers(part.partitions(i), {"live", "ready", "claimed", "outbox"},
                sum->mutable_partitions(i));
   }
-}
-
-// Durations. -------------------------------------------------------------------------------------
-
-namespace {
-
-using DurationBucket = v1::GetDurationsResponse::Bucket;
-using DurationBuckets = google::protobuf::RepeatedPtrField<DurationBucket>;
-
-int64_t EndOf(const DurationBucket& bucket) {  // microseconds
-  return bucket.up_to().seconds() * 1'000'000 + bucket.up_to().nanos() / 1'000;
-}
-
-// At most so many as people are shown, each a fixed factor wider than the one before.
-void Widen(DurationBuckets* buckets) {
-  constexpr size_t kMost = 64;
-  std::map<int64_t, DurationBucket> by_end;
-  for (const DurationBucket& bucket : *buckets) {
-    DurationBucket& to = by_end[EndOf(bucket)];
-    *to.mutable_up_to() = bucket.up_to();
-    AddNumbers(bucket, {"count", "timed_out"}, &to);
-  }
-  buckets->Clear();
-  if (by_end.empty()) return;
-  const auto us = [](int64_t end) { return static_cast<double>(std::max<int64_t>(end, 1)); };
-  const double first = us(by_end.begin()->first);
-  const double width = us(by_end.rbegin()->first) / first;
-  const double factor = std::pow(width, 1.0 / (kMost - 1)) * 1.000001;
-  double end = 0;
-  for (const auto& [up_to, bucket] : by_end) {
-    // All that ends before the next one may begin goes into the one that is there.
-    if (by_end.size() <= kMost || buckets->empty() || us(up_to) > end) {
-      *buckets->Add() = bucket;
-      end = us(up_to) * factor;
-      continue;
-    }
-    DurationBucket& to = *buckets->rbegin();
-    *to.mutable_up_to() = bucket.up_to();
-    AddNumbers(bucket, {"count", "timed_out"}, &to);
-  }
-}
-
-}  // namespace
-
-void Add(const v1::GetDurationsResponse& part, v1::GetDurationsResponse* sum) {
-  TakeMean(part, part.samples(),
-           {"p50", "p90", "p95", "p99", "timeout_now", "retry_timeout_now", "seen"}, sum,
-           sum->samples());
-  if (part.samples() > sum->samples()) sum->set_rule(part.rule());
-  AddNumbers(part, {"samples"}, sum);
-  TakeLess(part, {"since"}, sum);
-  sum->mutable_first()->MergeFrom(part.first());
-  sum->mutable_retries()->MergeFrom(part.retries());
-}
-
-void Finish(v1::GetDurationsResponse* sum) {
-  Widen(sum->mutable_first());
-  Widen(sum->mutable_retries());
 }
 
 // The original's. --------------------------------------------------------------------------------

@@ -15,8 +15,7 @@
 
 namespace dfsmr {
 
-// Counts are added up. Learnt times are the mean, as much of each as it has learnt from; of
-// breakers the worst counts.
+// Counts are added up. Of breakers the worst counts; home has learnt from all partitions.
 void Add(const v1::Machine& part, v1::Machine* sum);
 // What it uses.
 void Add(const v1::Namespace& part, v1::Namespace* sum);
@@ -26,8 +25,6 @@ void Finish(v1::Agent* sum);
 void Add(const v1::EvictAgentResponse& part, v1::EvictAgentResponse* sum);
 void Add(const v1::QueueRow& part, v1::QueueRow* sum);
 void Add(const v1::WorkerRow& part, v1::WorkerRow* sum);
-void Add(const v1::GetDurationsResponse& part, v1::GetDurationsResponse* sum);
-void Finish(v1::GetDurationsResponse* sum);
 void Add(const v1::Overview& part, v1::Overview* sum);
 void Finish(v1::Overview* sum);
 void Add(const v1::Cluster& part, v1::Cluster* sum);

@@ -21,14 +21,6 @@ struct OperationView {
 // The same numbers as agent.proto.
 enum class AgentState : uint8_t { kNone, kActive, kDraining, kDrained, kLost, kOffline };
 
-struct RefusedWork {
-  std::string machine;
-  uint32_t version = 0;
-  std::string node;
-  std::string reason;
-  Timestamp until;
-};
-
 struct AgentView {
   std::string ns;
   std::string name;

@@ -11,6 +11,8 @@
 #include "dsrv/engine/messages.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/space_shares.h"
+#include "dsrv/engine/statistics.h"
+#include "dsrv/engine/throttle.h"
 #include "dsrv/engine/triggers.h"
 #include "fsm/base/names.h"
 #include "fsm/rules/elsewhere.h"
@@ -78,6 +80,14 @@ bool Arrivals::Take(PartitionId from, const rows::Message& message) {
     limits_.TakeWanted(from, *wanted);
   } else if (const auto* places = std::get_if<Message::Places>(&message.of)) {
     limits_.TakePlaces(*places);
+  } else if (const auto* learned = std::get_if<Message::Learned>(&message.of)) {
+    statistics_.Take(from, *learned);
+  } else if (const auto* paced = std::get_if<Message::Paced>(&message.of)) {
+    statistics_.Take(*paced);
+  } else if (const auto* braked = std::get_if<Message::Braked>(&message.of)) {
+    throttle_.Take(from, *braked);
+  } else if (const auto* brake = std::get_if<Message::Brake>(&message.of)) {
+    throttle_.Take(*brake);
   }
   return true;
 }

@@ -13,7 +13,8 @@ class Arrivals {
  public:
   Arrivals(Residents& residents, Changer& changer, Followers& followers, Launcher& launcher,
            Limits& limits, Deletions& deletions, Groups& groups, SpaceShares& shares,
-           Triggers& triggers, Messages& messages)
+           Triggers& triggers, Statistics& statistics, Throttle& throttle,
+           Messages& messages)
       : residents_(residents),
         changer_(changer),
         followers_(followers),
@@ -23,6 +24,8 @@ class Arrivals {
         groups_(groups),
         shares_(shares),
         triggers_(triggers),
+        statistics_(statistics),
+        throttle_(throttle),
         messages_(messages) {}
 
   // Applies one, as Messages::Apply has it.
@@ -42,6 +45,8 @@ class Arrivals {
   Groups& groups_;
   SpaceShares& shares_;
   Triggers& triggers_;
+  Statistics& statistics_;
+  Throttle& throttle_;
   Messages& messages_;
 };
 

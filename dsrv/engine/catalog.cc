@@ -108,6 +108,9 @@ MachineState& Catalog::StateOf(const std::string& ns, const std::string& id) {
     machine = std::make_unique<MachineState>();
     machine->ns = ns;
     machine->id = id;
+    machine->paced = !turn_.at_home();
+    if (!turn_.at_home()) machine->breaker.FollowOthers();
+    if (options_.partitions > 1) machine->breaker.LetOpen(false);
     const auto counted = counted_.find(ns);
     if (counted != counted_.end()) machine->space = counted->second;
   }

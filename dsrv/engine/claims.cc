@@ -190,7 +190,12 @@ void Claims::Return(const std::string& ns, const std::string& id, uint64_t visit
 void Claims::Leave(const std::string& ns, const std::string& id, uint64_t visit, ClaimId which) {
   const auto [resident, token, claim] = Find(ns, id, visit, which);
   const bool kept = claim && claim->operation && claim->operation->keep_for > Duration();
-  if (kept) Lose(*resident, visit, *claim, /*for_good=*/false);
+  if (!kept) return;
+  if (claim->Begun()) return Lose(*resident, visit, *claim, /*for_good=*/false);
+  const Timestamp begin_by = After(turn_.clock(), claim->operation->begin_within);
+  changer_.Apply(*resident,
+                 [&](Scene& scene) { rules::AwaitBegin(scene, visit, which, begin_by); });
+  residents_.MarkLazy(*resident);
 }
 
 void Claims::LoseForGood(const std::string& ns, const std::string& id, uint64_t visit,

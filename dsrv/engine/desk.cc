@@ -189,7 +189,7 @@ void Desk::CloseSession(SessionId session, StreamEnd how) {
   Count(waiters_.at(session), -1);
   const std::string ns = waiters_.at(session).filter.ns;
   agenda_.RemoveWaiter(session);
-  sessions_.Close(session);
+  sessions_.Close(session, how);
   waiters_.erase(session);
   // What it has in hand goes with the partition.
   if (how == StreamEnd::kUnknown && handouts_.stopped()) return;
@@ -447,9 +447,23 @@ void Desk::NoteRefusal(const Change& change, const Token& token, const Claim& cl
   if (named) terms.session = claim.operation->session;
   if (named) terms.agent = claim.operation->agent;
   const auto who = WorkRefusals::Of(key->ns, terms, claim.session);
-  refusals_.Note(who, {key->machine, key->version, key->node, token.handling->refusals.back().reason,
-                       After(turn_.real(), WorkRefusals::kFor)});
+  const RefusedWork work{key->machine, key->version, key->node,
+                         token.handling->refusals.back().reason,
+                         After(turn_.real(), WorkRefusals::kFor)};
+  refusals_.Note(who, work);
+  for (const auto& [id, waiter] : waiters_) {
+    if (!StreamOf(id) || WorkRefusals::Of(waiter.filter.ns, waiter.terms, id) != who) continue;
+    Tell(id, [&work](SessionUpdate& update) { update.refused.push_back(work); });
+  }
   /*mutant refused-offered-again*/ Refilter(who); /*end*/
+}
+
+void Desk::Refuse(SessionId session, RefusedWork work) {
+  if (!StreamOf(session)) return;
+  const Waiter& waiter = waiters_.at(session);
+  const auto who = WorkRefusals::Of(waiter.filter.ns, waiter.terms, session);
+  refusals_.Note(who, std::move(work));
+  Refilter(who);
 }
 
 void Desk::Refilter(const WorkRefusals::Who& who) {

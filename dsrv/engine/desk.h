@@ -38,6 +38,8 @@ class Desk : public Part {
   // Of a session on credit whose worker had these in hand when their partition changed hands, or
   // the way to it broke: they are the session's from now on. Of those that are over it is told.
   void TakeUp(SessionId session, const std::vector<HeldClaim>& held);
+  // The worker of a session on credit has refused work of another partition.
+  void Refuse(SessionId session, RefusedWork work);
   // Has the stream of a session end with an error; its driver then closes the session.
   void BreakSession(SessionId session, Error why);
   // Hands the stream nothing more, or hands out again.

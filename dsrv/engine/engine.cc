@@ -86,6 +86,7 @@ void Engine::Work() {
   parts_->secrets.Work();
   parts_->deletions.Work();
   if (parts_->statistics.Due() <= parts_->turn.real()) parts_->statistics.Save();
+  if (parts_->throttle.TellDue() <= parts_->turn.real()) parts_->throttle.Tell();
   // A hand-out may fail its step, which may stop an instance: what follows is of the same commit.
   do {
     while (WorkOne()) {
@@ -172,7 +173,8 @@ Timestamp Engine::NextStep() {
 Timestamp Engine::NextChore() const {
   return std::min({parts_->statistics.Due(), parts_->residents.SettleDueAt(),
                    parts_->desk.PollsDue(), parts_->limits.SaveDue(), parts_->sessions.Due(),
-                   parts_->deletions.ChoreDue(), parts_->groups.TellDue(), parts_->shares.Due()});
+                   parts_->deletions.ChoreDue(), parts_->groups.TellDue(), parts_->shares.Due(),
+                   parts_->throttle.TellDue()});
 }
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }
@@ -489,6 +491,10 @@ void Engine::Allow(SessionId session, size_t tasks) { parts_->desk.Allow(session
 
 void Engine::TakeUp(SessionId session, const std::vector<HeldClaim>& held) {
   parts_->desk.TakeUp(session, held);
+}
+
+void Engine::Refuse(SessionId session, RefusedWork work) {
+  parts_->desk.Refuse(session, std::move(work));
 }
 
 void Engine::DrainSession(SessionId session) { parts_->desk.DrainSession(session); }

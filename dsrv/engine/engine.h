@@ -197,6 +197,7 @@ class Engine {
   // Of a session on credit: as Desk's.
   void Allow(SessionId session, size_t tasks);
   void TakeUp(SessionId session, const std::vector<HeldClaim>& held);
+  void Refuse(SessionId session, RefusedWork work);
   // Gives the session's claims back, except on nodes that run at most once, and those that its
   // worker's terms keep for it: those go back only when the worker has half-closed its stream.
   void CloseSession(SessionId session, StreamEnd how = StreamEnd::kBroken);

@@ -63,11 +63,18 @@ std::vector<LimitVictim> LimitGuests::Take(Stake stake) {
 }
 
 std::vector<LimitVictim> LimitGuests::Judge(Stake stake) {
-  // What it had before, it has no more.
-  Stake none = stake;
-  none.kind = StakeKind::kNone;
-  Move(std::move(none));
   LimitRequest asker{.ns = stake.ns, .id = stake.instance, .turn = TurnOf(stake)};
+  std::vector<LimitKey> asked;
+  const auto known = guests_.find(NameOf(stake));
+  asker.in_line = stake.in_line && known != guests_.end();
+  if (asker.in_line) {
+    asked = KeysAsked(known->second.stake.asks);
+    asker.asked = &asked;
+  } else {  // what it had before, it has no more
+    Stake none = stake;
+    none.kind = StakeKind::kNone;
+    Move(std::move(none));
+  }
   if (!stake.above.empty()) {
     asker.parent = stake.above.front();
     asker.above = &stake.above;

@@ -42,7 +42,7 @@ NodeState& Graph::LookUp(NodeIndex index) const {
   const std::string name = StatsName(version_, node.id);
   NodeState& state = version_.nodes[name];
   if (node.kind == NodeKind::kWork && !state.latency) {
-    state.latency = &version_.machine->latencies[name];
+    state.latency = &version_.machine->LatencyOf(name);
   }
   return *(states_[index] = &state);
 }

@@ -126,6 +126,12 @@ struct MachineState {
   VersionState* candidate = nullptr;  // takes a share of the starts by name; null: none does
   uint32_t share = 0;                 // in hundredths of a percent
   std::map<std::string, Latency> latencies;   // by node
+  bool paced = false;  // home keeps the latencies, and tells the pace of each node
+  Latency& LatencyOf(const std::string& node) {
+    Latency& latency = latencies[node];
+    if (paced) latency.KeepElsewhere();
+    return latency;
+  }
   std::unique_ptr<Minutes> minutes;           // null: nothing has happened yet
   ErrorTexts failures;                        // of instances that ended with ERROR
   std::map<std::string, ErrorTexts> held;     // of tokens that are held, by node

@@ -41,15 +41,17 @@ SessionId Sessions::Open(const std::string& ns, const WorkerTerms& terms, Sessio
   return former;
 }
 
-void Sessions::Close(SessionId stream) {
+void Sessions::Close(SessionId stream, StreamEnd how) {
   auto at = streams_.find(stream);
   if (at == streams_.end()) return;
   const SessionName name = at->second;
   streams_.erase(at);
   Session& session = sessions_.at(name);
   session.stream = 0;
-  /*mutant session-never-ends*/ WaitUntil(name, session,
-                                          After(turn_.real(), session.terms.keep_for)); /*end*/
+  const Duration least = how == StreamEnd::kUnknown ? kAfterRestart : Duration();
+  const bool keeps = session.terms.keep_for > Duration();
+  const Duration wait = keeps ? std::max(session.terms.keep_for, least) : Duration();
+  /*mutant session-never-ends*/ WaitUntil(name, session, After(turn_.real(), wait)); /*end*/
 }
 
 void Sessions::End(const SessionName& name) {

@@ -15,15 +15,15 @@ namespace dfsmr {
 
 class Sessions : public Part {
  public:
-  // After a restart sessions have at least this long to come back.
+  // After the end of a server sessions have at least this long to come back, through another or it.
   static constexpr Duration kAfterRestart = std::chrono::seconds(30);
 
   Sessions(OpenTurn& turn, Claims& claims) : turn_(turn), claims_(claims) {}
 
   // The session has a stream from now on. Returns the one that it had; 0: none.
   SessionId Open(const std::string& ns, const WorkerTerms& terms, SessionId stream);
-  // The stream has ended. The desk has told `claims` of what it had in hand.
-  void Close(SessionId stream);
+  // The stream has ended. The desk tells `claims` of what it had in hand.
+  void Close(SessionId stream, StreamEnd how);
   // The session does not come back: what it has is lost. What has begun and runs at most once stays
   // claimed.
   void End(const SessionName& name);

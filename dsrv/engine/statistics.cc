@@ -12,6 +12,8 @@ namespace dfsmr {
 
 namespace {
 
+constexpr size_t kUntold = 4'096;  // attempts of a node, of which home is told sooner
+
 void TakeAway(const rows::StoppedCounts& dropped, VersionState* version) {
   version->stopped -= std::min(version->stopped, dropped.all);
   for (size_t i = 0; i < dropped.results.size(); ++i) {
@@ -54,6 +56,11 @@ Result<Ok> Statistics::Recover() {
     for (const auto& [node, snapshot] : row.latencies) {
       machine.latencies[node] = Latency::Restore(snapshot);
     }
+    for (const auto& [node, pace] : row.paces) {
+      /*mutant message-pace-forgotten*/ machine.LatencyOf(node).Tell(pace); /*end*/
+    }
+    // The others are told of them, whatever they know.
+    if (paces_.TellsOthers() && !row.latencies.empty()) unsaved_.insert(&machine);
   });
   if (!scanned) return scanned;
   saved_seq_ = *seq;
@@ -150,8 +157,9 @@ NodeState* Statistics::Learn(const Event& event, VersionState* version) {
   for (const Event::Sample& sample : event.samples) {
     NodeState* worked = node && sample.node == event.prev_node ? node : node_of(sample.node);
     if (worked) worked->Pulse().hour.At(event.time).spent += sample.took - sample.replaces;
-    version->machine->latencies[StatsName(*version, sample.node)].Learn(
-        {sample.took, sample.censored, sample.replaces, sample.retry}, event.time);
+    Latency& latency = version->machine->LatencyOf(StatsName(*version, sample.node));
+    latency.Learn({sample.took, sample.censored, sample.replaces, sample.retry}, event.time);
+    if (latency.Untold() >= kUntold) due_ = Timestamp();
   }
   unsaved_.insert(version->machine);
   return node;
@@ -250,17 +258,33 @@ void Statistics::Save() {
         counts.nodes[name] = {node.completed, node.timed_out};
       }
     }
+    paces_.Add(*machine);
     for (const auto& [node, latency] : machine->latencies) {
-      if (latency.Samples() > 0) row.latencies[node] = latency.Save();
+      if (const Pace* pace = latency.told()) {
+        row.paces[node] = *pace;
+      } else if (latency.Samples() > 0) {
+        row.latencies[node] = latency.Save();
+      }
     }
     rows::PutStats(turn_.writer(), row);
     machine->dropped.clear();
     dropped_from_.erase(machine);
   }
+  paces_.Tell();
   rows::PutStatsSeq(turn_.writer(), turn_.last_seq());
   saved_seq_ = turn_.last_seq();
   unsaved_.clear();
   due_ = After(turn_.real(), every_);
+}
+
+void Statistics::Take(PartitionId from, const rows::Message::Learned& learned) {
+  for (MachineState* machine : paces_.Take(from, learned)) unsaved_.insert(machine);
+}
+
+// Its row is written in this turn, since nobody tells it again.
+void Statistics::Take(const rows::Message::Paced& paced) {
+  for (MachineState* machine : paces_.Take(paced)) unsaved_.insert(machine);
+  due_ = Timestamp();
 }
 
 void Statistics::Stage() {

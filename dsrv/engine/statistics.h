@@ -6,6 +6,7 @@
 
 #include "dsrv/engine/machine_state.h"
 #include "dsrv/engine/names.h"
+#include "dsrv/engine/paces.h"
 #include "dsrv/engine/types.h"
 #include "fsm/base/result.h"
 #include "fsm/base/time.h"
@@ -20,8 +21,13 @@ InstanceResult ResultOf(const Event& finished);
 
 class Statistics {
  public:
-  Statistics(OpenTurn& turn, Catalog& catalog, Measures& measures, const EngineOptions& options)
-      : turn_(turn), catalog_(catalog), measures_(measures), every_(options.stats_every) {}
+  Statistics(OpenTurn& turn, Catalog& catalog, Measures& measures, Messages& messages,
+             const EngineOptions& options)
+      : turn_(turn),
+        catalog_(catalog),
+        measures_(measures),
+        paces_(turn, catalog, messages, options),
+        every_(options.stats_every) {}
 
   // Reads the rows, and the records of the feed that they do not account for. Call it when all
   // definitions are loaded.
@@ -45,8 +51,13 @@ class Statistics {
   // row of this turn says it. `result`: how it ended, which counts if the version is a package's.
   void NoteDropped(VersionState& version, InstanceResult result);
 
+  // Of several partitions: home hears of attempts elsewhere, and the others of their pace.
+  void Take(PartitionId from, const rows::Message::Learned& learned);
+  void Take(const rows::Message::Paced& paced);
+
   // The machine is none any more.
   void Forget(MachineState& machine) {
+    paces_.Forget(machine);
     unsaved_.erase(&machine);
     dropped_from_.erase(&machine);
   }
@@ -69,6 +80,7 @@ class Statistics {
   OpenTurn& turn_;
   Catalog& catalog_;
   Measures& measures_;
+  Paces paces_;
   const Duration every_;
   MachineSet unsaved_;  // counters or latencies changed since the last Save
   MachineSet dropped_from_;

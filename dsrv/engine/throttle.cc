@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dsrv/engine/catalog.h"
 #include "dsrv/engine/measures.h"
 #include "dsrv/engine/statistics.h"
 #include "dsrv/engine/timers.h"
@@ -22,6 +23,7 @@ bool Throttle::HoldsBack(MachineState& machine, Agenda::Popped& popped) {
   } else {
     held_back.waiting.push_back(std::move(popped.entry));
   }
+  brakes_.HeldBack(machine);
   Release(machine);
   return true;
 }
@@ -36,11 +38,13 @@ void Throttle::NotNeeded(MachineState& machine, const Agenda::Popped& popped) {
 
 void Throttle::Claimed(MachineState& machine, bool retry) {
   Note(machine, machine.breaker.Claimed(retry, turn_.now()));
+  brakes_.HandedOut(machine, retry);
   if (!machine.held_back.empty()) Release(machine);
 }
 
 void Throttle::GivenBack(MachineState& machine, const Claim& claim) {
   Note(machine, machine.breaker.GivenBack(claim.retry, claim.claim_time, turn_.now()));
+  brakes_.HandedOut(machine, claim.retry);
 }
 
 void Throttle::Tick(MachineState& machine) {
@@ -55,9 +59,38 @@ void Throttle::Forget(MachineState& machine) {
 }
 
 void Throttle::Leave(MachineState& machine) {
+  brakes_.Forget(machine);
   machine.held_back.clear();
   if (machine.breaker_timer) timers_.Disarm(*machine.breaker_timer);
   machine.breaker_timer.reset();
+}
+
+// Over several partitions -------------------------------------------------------------------------
+
+MachineState* Throttle::Find(const std::string& ns, const std::string& machine) const {
+  const auto found = catalog_.machines().find({ns, machine});
+  return found == catalog_.machines().end() ? nullptr : found->second.get();
+}
+
+void Throttle::Take(PartitionId from, const rows::Message::Braked& braked) {
+  MachineState* const machine = Find(braked.ns, braked.machine);
+  if (!machine) return;
+  brakes_.Take(from, *machine, braked);
+  Note(*machine, machine->breaker.Tick(turn_.now()));
+}
+
+void Throttle::Take(const rows::Message::Brake& brake) {
+  MachineState* const machine = Find(brake.ns, brake.machine);
+  if (!machine) return;
+  brakes_.Take(*machine, brake);
+  Release(*machine);
+}
+
+void Throttle::Tell() {
+  for (MachineState* machine : brakes_.Tell()) {
+    Note(*machine, machine->breaker.Tick(turn_.now()));
+    Release(*machine);
+  }
 }
 
 // Opening and closing are changes in the feed.

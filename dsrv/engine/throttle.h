@@ -2,6 +2,7 @@
 // retry, and holds the retry back while the breaker is open.
 #pragma once
 
+#include "dsrv/engine/brakes.h"
 #include "dsrv/engine/names.h"
 #include "fsm/derived/agenda.h"
 #include "fsm/derived/breaker.h"
@@ -12,13 +13,15 @@ namespace dfsmr {
 
 class Throttle {
  public:
-  Throttle(OpenTurn& turn, Statistics& statistics, Measures& measures, Timers& timers,
-           Agenda& agenda)
+  Throttle(OpenTurn& turn, Catalog& catalog, Statistics& statistics, Measures& measures,
+           Timers& timers, Agenda& agenda, Messages& messages, const EngineOptions& options)
       : turn_(turn),
+        catalog_(catalog),
         statistics_(statistics),
         measures_(measures),
         timers_(timers),
-        agenda_(agenda) {}
+        agenda_(agenda),
+        brakes_(turn, messages, options) {}
 
   // True: the breaker is open, and the retry has been put aside; it comes back to the agenda by
   // itself.
@@ -34,16 +37,27 @@ class Throttle {
   // The machine is none any more.
   void Leave(MachineState& machine);
 
+  // Of several partitions: home hears what is handed out elsewhere, and the others of the breaker.
+  void Take(PartitionId from, const rows::Message::Braked& braked);
+  void Take(const rows::Message::Brake& brake);
+  // Tells what is to be told. When to, by real time.
+  void Tell();
+  Timestamp TellDue() const { return brakes_.Due(); }
+
  private:
   void Note(MachineState& machine, Breaker::Effect effect);
   void Release(MachineState& machine);
   void Arm(MachineState& machine);
 
+  MachineState* Find(const std::string& ns, const std::string& machine) const;
+
   OpenTurn& turn_;
+  Catalog& catalog_;
   Statistics& statistics_;
   Measures& measures_;
   Timers& timers_;
   Agenda& agenda_;
+  Brakes brakes_;
 };
 
 }  // namespace dfsmr

@@ -116,7 +116,7 @@ class Finder {
 
   void FindRetrying() {
     const Breaker& breaker = machine_.breaker;
-    if (breaker.state() != Breaker::State::kClosed) {
+    if (breaker.state() != Breaker::State::kClosed && !breaker.Follows()) {
       TroubleView& trouble = Add(Kind::kBreaker, "", 1, now_);
       trouble.filter = FilterOf(machine_, "", false);
     }
@@ -127,8 +127,8 @@ class Finder {
         node.pulse->claims.ForEach(now_, [&](Timestamp, uint32_t count) { claims += count; });
       }
     }
-    if (claims < kClaims || breaker.RetryShare(now_) <= kRetries) return;
-    const double retries = breaker.RetryShare(now_) * static_cast<double>(claims);
+    if (claims < kClaims || breaker.RetryShareHere(now_) <= kRetries) return;
+    const double retries = breaker.RetryShareHere(now_) * static_cast<double>(claims);
     TroubleView& trouble = Add(Kind::kRetrying, "", static_cast<uint64_t>(retries), now_ - kLong);
     trouble.filter = FilterOf(machine_, "", false) + " is:retried";
   }
@@ -198,6 +198,7 @@ class Finder {
       if (latency == machine_.latencies.end() || latency->second.Samples() < Latency::kEnough) {
         continue;
       }
+      if (latency->second.told()) continue;  // home says so, once for all partitions
       const auto timeout = latency->second.Timeout(policy, /*retry=*/false);
       if (!timeout || *timeout < policy.max) continue;
       TroubleView& trouble = Add(Kind::kAtMaximum, name, latency->second.Samples(), now_);

@@ -242,6 +242,15 @@ struct HeldClaim {
 };
 
 // What a Work stream is told. The engine passes it on after the commit that makes it true.
+// What a worker has said that it cannot begin: it is not offered it until then.
+struct RefusedWork {
+  std::string machine;
+  uint32_t version = 0;
+  std::string node;
+  std::string reason;
+  Timestamp until;
+};
+
 struct SessionUpdate {
   std::vector<Task> tasks;
   std::vector<std::string> cancelled;
@@ -253,6 +262,7 @@ struct SessionUpdate {
   size_t spare = 0;  // on credit: so much of what was allowed was not used, and counts no more
   std::vector<std::string> over = {};  // on credit: claims in hand no more, whoever ended them
   std::vector<HeldClaim> again = {};   // on credit: and those that are in hand again
+  std::vector<RefusedWork> refused = {};  // on credit: by the worker, just now
   std::optional<bool> held = {};  // from now on: nothing is handed out to it; of an agent
   std::optional<Error> end;       // the stream is to end with it
   bool answers_first = false;     // with `end`: what was read is answered before it

@@ -138,14 +138,20 @@ void ToProto(const AgentView& view, v1::Agent* out) {
   for (const OperationView& operation : view.operations) {
     ToProto(operation, out->add_operations());
   }
-  for (const RefusedWork& refused : view.refuses) {
-    v1::RefusedWork* to = out->add_refuses();
-    to->set_machine(refused.machine);
-    to->set_version(refused.version);
-    to->set_node(refused.node);
-    to->set_reason(refused.reason);
-    ToProto(refused.until, to->mutable_until());
-  }
+  for (const RefusedWork& refused : view.refuses) ToProto(refused, out->add_refuses());
+}
+
+void ToProto(const RefusedWork& refused, v1::RefusedWork* out) {
+  out->set_machine(refused.machine);
+  out->set_version(refused.version);
+  out->set_node(refused.node);
+  out->set_reason(refused.reason);
+  ToProto(refused.until, out->mutable_until());
+}
+
+RefusedWork ToRefused(const v1::RefusedWork& in) {
+  const auto until = ToTimestamp("until", in.until());
+  return {in.machine(), in.version(), in.node(), in.reason(), until ? *until : Timestamp()};
 }
 
 }  // namespace dfsmr

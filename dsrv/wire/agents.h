@@ -5,6 +5,7 @@
 
 #include "dfsmr/v1/agent.pb.h"
 #include "dsrv/engine/names.h"
+#include "dsrv/engine/types.h"
 #include "fsm/base/result.h"
 #include "storage/rows/agent.h"
 
@@ -18,5 +19,7 @@ std::string FiltersOf(const v1::ListAgentsRequest& request);
 std::string FiltersOf(const v1::ListOperationsRequest& request);
 void ToProto(const AgentView& view, v1::Agent* out);
 void ToProto(const OperationView& view, v1::Operation* out);
+void ToProto(const RefusedWork& refused, v1::RefusedWork* out);
+RefusedWork ToRefused(const v1::RefusedWork& in);
 
 }  // namespace dfsmr

@@ -24,6 +24,7 @@ Breaker::Effect Breaker::Claimed(bool retry, Timestamp now) {
     slot->retries += retry;
   }
   if (retry) last_retry_ = now;
+  if (follows_) Spend(second_, 1, retry);
   return Judge(now);
 }
 
@@ -31,6 +32,7 @@ Breaker::Effect Breaker::GivenBack(bool retry, Timestamp claimed_at, Timestamp n
   Pass(now);
   const int64_t second = SecondOf(claimed_at);
   if (second > second_ - kSlots && second <= second_) {
+    if (follows_) Spend(second, -1, -static_cast<int64_t>(retry));
     Slot& slot = slots_[static_cast<size_t>(second % kSlots)];
     if ((retry ? slot.retries : slot.claims - slot.retries) > 0) {
       for (Slot* from : {&slot, &sum_}) {
@@ -43,12 +45,14 @@ Breaker::Effect Breaker::GivenBack(bool retry, Timestamp claimed_at, Timestamp n
 }
 
 void Breaker::RetrySucceeded(Timestamp claimed_at) {
+  if (follows_ && state_ != State::kClosed) return spent_.succeeded.push_back(claimed_at);
   if (!HandedOutSinceOpening(claimed_at)) return;
   rate_ = std::min(rate_ * 2, kRateMost);
   state_ = State::kHalfOpen;
 }
 
 void Breaker::RetryFailed(Timestamp claimed_at) {
+  if (follows_ && state_ != State::kClosed) return spent_.failed.push_back(claimed_at);
   if (HandedOutSinceOpening(claimed_at)) rate_ = std::max(rate_ / 2, kRateLeast);
 }
 
@@ -58,7 +62,7 @@ Breaker::Effect Breaker::Tick(Timestamp now) {
 }
 
 Timestamp Breaker::NextTick() const {
-  if (state_ == State::kClosed) return kNever;
+  if (state_ == State::kClosed || follows_) return kNever;
   for (int64_t second = second_ - kSlots + 1; second <= second_; ++second) {
     if (slots_[static_cast<size_t>(second % kSlots)].claims == 0) continue;
     return Timestamp(std::chrono::seconds(second + kSlots));
@@ -69,11 +73,28 @@ Timestamp Breaker::NextTick() const {
 Timestamp Breaker::NextRetry(Timestamp now) const {
   // A last retry in the future was handed out before the clock was set back.
   if (state_ == State::kClosed || last_retry_ > now) return now;
+  if (follows_ || of_ > 1) return NextTurn(now);
   const Duration pause(static_cast<int64_t>(std::ceil(1e6 / rate_)));
   return std::max(now, last_retry_ + pause);
 }
 
-double Breaker::RetryShare(Timestamp now) const {
+// Turns are at the opening + k / rate, k = 1, 2, …; each of-th is this one's. It may be taken until
+// the next one of its own.
+Timestamp Breaker::NextTurn(Timestamp now) const {
+  if (of_ == 0 || rate_ <= 0) return kNever;
+  const double pause = 1e6 / rate_;
+  const auto at = [&](int64_t turn) {
+    return opened_at_ + Duration(static_cast<int64_t>(std::ceil(static_cast<double>(turn) * pause)));
+  };
+  const auto passed = static_cast<int64_t>(static_cast<double>((now - opened_at_).count()) / pause);
+  const int64_t of = of_;
+  int64_t mine = passed - (passed - 1 - place_ + of) % of;  // the last of its own, not later
+  if (mine >= 1 && at(mine) <= now && at(mine) > last_retry_) return now;
+  while (mine < 1 || at(mine) <= now) mine += of;
+  return at(mine);
+}
+
+double Breaker::RetryShareHere(Timestamp now) const {
   Slot sum = sum_;
   const int64_t aged = std::clamp<int64_t>(SecondOf(now) - second_, 0, kSlots);
   for (int64_t second = second_ - kSlots + 1; second <= second_ - kSlots + aged; ++second) {
@@ -82,6 +103,58 @@ double Breaker::RetryShare(Timestamp now) const {
     sum.retries -= old.retries;
   }
   return sum.claims == 0 ? 0 : static_cast<double>(sum.retries) / sum.claims;
+}
+
+// Over several partitions -------------------------------------------------------------------------
+
+void Breaker::Spend(int64_t second, int64_t claims, int64_t retries) {
+  auto& seconds = spent_.seconds;
+  const auto found = std::ranges::find(seconds, second, &Second::second);
+  if (found != seconds.end()) {
+    found->claims += claims;
+    found->retries += retries;
+    return;
+  }
+  std::erase_if(seconds, [this](const Second& one) { return one.second <= second_ - kSlots; });
+  seconds.push_back({second, claims, retries});
+}
+
+void Breaker::Count(const Spent& elsewhere, Timestamp now) {
+  Pass(now);
+  const auto add = [](uint32_t* count, int64_t by) {
+    const int64_t sum = std::max<int64_t>(static_cast<int64_t>(*count) + by, 0);
+    const int64_t change = sum - static_cast<int64_t>(*count);
+    *count = static_cast<uint32_t>(sum);
+    return change;
+  };
+  for (const Second& one : elsewhere.seconds) {
+    const int64_t second = std::min(one.second, second_);  // its clock may be a little ahead
+    if (second <= second_ - kSlots) continue;
+    Slot& slot = slots_[static_cast<size_t>(second % kSlots)];
+    add(&sum_.claims, add(&slot.claims, one.claims));
+    add(&sum_.retries, add(&slot.retries, one.retries));
+  }
+  for (Timestamp claimed_at : elsewhere.succeeded) RetrySucceeded(claimed_at);
+  for (Timestamp claimed_at : elsewhere.failed) RetryFailed(claimed_at);
+}
+
+void Breaker::Share(uint32_t place, uint32_t of) {
+  place_ = place;
+  of_ = of;
+}
+
+void Breaker::Follow(const Told& told) {
+  state_ = told.state;
+  rate_ = told.rate;
+  Share(told.place, told.of);
+  if (told.of == 0) return;
+  opened_at_ = told.since;
+  last_retry_ = std::max(last_retry_, told.since);
+}
+
+Breaker::Counts Breaker::Minute(Timestamp now) {
+  Pass(now);
+  return {sum_.claims, sum_.retries};
 }
 
 void Breaker::Pass(Timestamp now) {
@@ -103,6 +176,7 @@ void Breaker::Pass(Timestamp now) {
 }
 
 Breaker::Effect Breaker::Judge(Timestamp now) {
+  if (follows_ || (state_ == State::kClosed && !may_open_)) return Effect::kNone;
   if (state_ == State::kClosed) {
     if (/*mutant breaker-opens-late*/ sum_.claims < kClaimsLeast /*end*/ ||
         sum_.retries * 2 < sum_.claims)

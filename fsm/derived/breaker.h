@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "fsm/base/time.h"
 
@@ -40,17 +42,61 @@ class Breaker {
   // Lets time pass. Due at NextTick.
   [[nodiscard]] Effect Tick(Timestamp now);
 
+  // Over several partitions one breaker judges what all of them hand out, and the others follow it.
+  struct Told {
+    State state = State::kClosed;
+    double rate = 0;     // retries a second, of all partitions
+    Timestamp since;     // it opened
+    uint32_t place = 0;  // of `of` that hold retries back, in whose turns they are handed out; the
+    uint32_t of = 0;     // first is 0. 0: none is to be handed out here
+    friend bool operator==(const Told&, const Told&) = default;
+  };
+  struct Second {
+    int64_t second = 0;
+    int64_t claims = 0;  // less than zero: more were given back
+    int64_t retries = 0;
+  };
+  struct Spent {  // what was handed out, and has come back
+    std::vector<Second> seconds;
+    std::vector<Timestamp> succeeded;  // when these retries were claimed
+    std::vector<Timestamp> failed;
+    bool empty() const { return seconds.empty() && succeeded.empty() && failed.empty(); }
+  };
+  struct Counts {
+    uint32_t claims = 0;
+    uint32_t retries = 0;
+  };
+  // Of the one that judges. What it is told of counts at the next Tick. It opens only if it may.
+  Told Stand() const { return {state_, rate_, opened_at_, 0, 0}; }
+  void Count(const Spent& elsewhere, Timestamp now);
+  void LetOpen(bool may) { may_open_ = may; }
+  void Share(uint32_t place, uint32_t of);
+  // Of one that follows: it never opens or closes by itself.
+  void FollowOthers() {
+    follows_ = true;
+    of_ = 0;
+  }
+  void Follow(const Told& told);
+  bool HasSpent() const { return !spent_.empty(); }
+  Spent TakeSpent() { return std::exchange(spent_, {}); }
+  // What was handed out here in the last minute; of the one that judges, everywhere.
+  Counts Minute(Timestamp now);
+
   // When time alone may close the breaker. kNever while it is closed: time may also open it, as old
   // first attempts leave the minute, but that matters only to the next claim, which notices it.
   Timestamp NextTick() const;
-  // When the next retry may be handed out: `now` if it may be right away, at most 10 s later.
+  // When the next retry may be handed out: `now` if it may be right away, at most 10 s later; kNever
+  // for one that follows and has no turn yet.
   Timestamp NextRetry(Timestamp now) const;
   bool MayRetry(Timestamp now) const { return NextRetry(now) <= now; }
 
   State state() const { return state_; }
   double RetriesPerSecond() const { return rate_; }  // matters while it is not closed
-  // Retries / claims over the last minute; 0 without claims.
-  double RetryShare(Timestamp now) const;
+  // Retries / claims over the last minute; 0 without claims, and of one that follows.
+  double RetryShare(Timestamp now) const { return follows_ ? 0 : RetryShareHere(now); }
+  // The same of what was handed out here.
+  double RetryShareHere(Timestamp now) const;
+  bool Follows() const { return follows_; }
 
  private:
   static constexpr int64_t kSlots = 60;
@@ -61,6 +107,8 @@ class Breaker {
 
   void Pass(Timestamp now);
   Effect Judge(Timestamp now);
+  void Spend(int64_t second, int64_t claims, int64_t retries);
+  Timestamp NextTurn(Timestamp now) const;
   bool HandedOutSinceOpening(Timestamp claimed_at) const;
 
   std::array<Slot, kSlots> slots_{};  // the slot of a second is its number modulo 60
@@ -70,6 +118,11 @@ class Breaker {
   double rate_ = 0;
   Timestamp opened_at_;
   Timestamp last_retry_;  // or the opening, whichever was later
+  bool follows_ = false;
+  bool may_open_ = true;
+  uint32_t place_ = 0;
+  uint32_t of_ = 1;
+  Spent spent_;  // of one that follows: to be told
 };
 
 std::string_view Name(Breaker::State state);  // "closed", "open", "half-open"

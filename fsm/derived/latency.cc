@@ -214,6 +214,7 @@ void Sketch::Restore(const SavedSlice& saved) {
 }
 
 void Latency::Learn(const Sample& sample, Timestamp now) {
+  if (remote_) return remote_->untold.push_back(sample);
   Sketch& sketch = sample.retry ? retries_ : first_;
   if (/*mutant late-report-counts-twice*/ sample.replaces != Duration::zero() /*end*/) {
     sketch.Replace(sample.replaces, sample.took, sample.censored);
@@ -228,14 +229,43 @@ std::optional<Duration> Latency::Timeout(const TimeoutPolicy& policy, bool retry
   if (policy.AtMostOnce()) return std::nullopt;
   if (policy.strategy == TimeoutPolicy::Strategy::kFixed) return FromDouble(policy.value * 1e6);
   Duration timeout = policy.initial;
-  const bool warm = /*mutant under-way-ignored*/ learned_ >= kWarm ||
-                    learned_ / kPerAttemptUnderWay >= under_way /*end*/;
-  if (/*mutant one-sample-more*/ first_.Samples() >= kEnough /*end*/ && warm)
-    timeout = *first_.Quantile(policy.value);
-  if (retry && retries_.Samples() >= kEnough) {
-    timeout = std::max(timeout, *retries_.Quantile(policy.value));
+  const size_t learned = remote_ ? remote_->pace.learned : learned_;
+  under_way = remote_ ? std::max(under_way, remote_->pace.under_way) : under_way + elsewhere_;
+  const bool warm = /*mutant under-way-ignored*/ learned >= kWarm ||
+                    learned / kPerAttemptUnderWay >= under_way /*end*/;
+  if (/*mutant one-sample-more*/ Samples() >= kEnough /*end*/ && warm)
+    timeout = QuantileOf(policy.value, false).value_or(timeout);
+  if (retry && Retries() >= kEnough) {
+    timeout = std::max(timeout, QuantileOf(policy.value, true).value_or(timeout));
   }
   return std::max(policy.min, /*mutant timeout-max-ignored*/ std::min(timeout, policy.max) /*end*/);
+}
+
+std::optional<Duration> Latency::QuantileOf(double percent, bool retries) const {
+  if (!remote_) return (retries ? retries_ : first_).Quantile(percent);
+  const Pace& pace = remote_->pace;
+  if ((retries ? pace.retries : pace.samples) == 0 || pace.at.empty()) return std::nullopt;
+  auto at = std::ranges::lower_bound(pace.at, percent, {}, &Pace::At::percent);
+  if (at == pace.at.end()) --at;
+  return retries ? at->retry : at->first;
+}
+
+Pace Latency::PaceAt(const std::vector<double>& percents) const {
+  Pace pace{.samples = Samples(), .retries = Retries(), .learned = learned_, .at = {}};
+  for (double percent : percents) {
+    pace.at.push_back({percent, QuantileOf(percent, false).value_or(Duration()),
+                       QuantileOf(percent, true).value_or(Duration())});
+  }
+  return pace;
+}
+
+void Latency::Tell(Pace pace) {
+  KeepElsewhere();
+  remote_->pace = std::move(pace);
+}
+
+std::vector<Latency::Sample> Latency::TakeUntold() {
+  return remote_ ? std::exchange(remote_->untold, {}) : std::vector<Sample>();
 }
 
 void Latency::Merge(const Latency& other) {

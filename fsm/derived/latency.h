@@ -50,6 +50,7 @@ class Sketch {
 
   size_t Least() const { return least_; }
   size_t Samples() const { return samples_; }  // in the window, censored ones included
+  uint64_t Changes() const { return changes_; }  // counts up with each
   // 0 < percent < 100. Nullopt without samples.
   std::optional<Duration> Quantile(double percent) const;
 
@@ -104,6 +105,22 @@ class Sketch {
   mutable size_t next_kept_ = 0;
 };
 
+// What is known of a node's attempts where others keep them: enough for the timeout of a claim.
+struct Pace {
+  struct At {
+    double percent = 0;
+    Duration first{};  // of first attempts
+    Duration retry{};  // of retries
+    friend bool operator==(const At&, const At&) = default;
+  };
+  size_t samples = 0;    // first attempts
+  size_t retries = 0;
+  size_t learned = 0;    // first attempts, also those that have left the window; up to kWarm
+  size_t under_way = 0;  // that are claimed, everywhere
+  std::vector<At> at;    // by percent, ascending
+  friend bool operator==(const Pace&, const Pace&) = default;
+};
+
 // The attempts of one node. One thread at a time, reading included.
 //
 // First attempts and retries (claims of a visit of which an earlier claim timed out) are kept
@@ -144,15 +161,32 @@ class Latency {
   };
   void Learn(const Sample& sample, Timestamp now);
 
-  // What a claim made now is given, `under_way` claims of this node being live. Nullopt: it never
-  // times out.
+  // What a claim made now is given, `under_way` claims of this node being live here. Nullopt: it
+  // never times out.
   std::optional<Duration> Timeout(const TimeoutPolicy& policy, bool retry,
                                   size_t under_way = 0) const;
 
   // Of first attempts, for display: p50, p95.
-  std::optional<Duration> Quantile(double percent) const { return first_.Quantile(percent); }
-  size_t Samples() const { return first_.Samples(); }
-  size_t Retries() const { return retries_.Samples(); }
+  std::optional<Duration> Quantile(double percent) const { return QuantileOf(percent, false); }
+  size_t Samples() const { return remote_ ? remote_->pace.samples : first_.Samples(); }
+  size_t Retries() const { return remote_ ? remote_->pace.retries : retries_.Samples(); }
+
+  // The attempts of a node may be kept in one place for several that see some of them each. There,
+  // its pace is read. Percents ascend.
+  Pace PaceAt(const std::vector<double>& percents) const;
+  // Counts up with each sample.
+  uint64_t Changes() const { return first_.Changes() + retries_.Changes(); }
+  // So many more are claimed elsewhere.
+  void SetUnderWayElsewhere(size_t under_way) { elsewhere_ = under_way; }
+  // Elsewhere samples wait to be taken there, and timeouts follow from the pace that is told. Of a
+  // percent that it does not say, the next greater counts.
+  void KeepElsewhere() {
+    if (!remote_) remote_.emplace();
+  }
+  void Tell(Pace pace);
+  const Pace* told() const { return remote_ ? &remote_->pace : nullptr; }
+  size_t Untold() const { return remote_ ? remote_->untold.size() : 0; }
+  std::vector<Sample> TakeUntold();
 
   // `other`'s samples too.
   void Merge(const Latency& other);
@@ -166,10 +200,19 @@ class Latency {
   static Latency Restore(const Snapshot& snapshot);
 
  private:
+  struct Remote {
+    Pace pace;
+    std::vector<Sample> untold;
+  };
+
+  std::optional<Duration> QuantileOf(double percent, bool retries) const;
+
   // Retries are few: a window that had to hold as many would reach back for months.
   Sketch first_{1'000};
   Sketch retries_{100};
   size_t learned_ = 0;  // first attempts, also those that have left the window; up to kWarm
+  size_t elsewhere_ = 0;
+  std::optional<Remote> remote_;  // nullopt: they are kept here
 };
 
 }  // namespace dfsmr

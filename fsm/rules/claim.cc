@@ -479,6 +479,13 @@ void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good) {
   StopIfCancelled(scene);
 }
 
+void AwaitBegin(Scene& scene, uint64_t visit, ClaimId id, Timestamp begin_by) {
+  Token* token = scene.instance.tokens.FindMutable(visit);
+  if (!token || scene.instance.Stopped()) return;
+  auto claim = std::ranges::find(token->claims, id, &Claim::id);
+  if (claim != token->claims.end() && claim->Live() && !claim->Begun()) claim->deadline = begin_by;
+}
+
 void NoteSignal(Scene& scene, uint64_t visit, ClaimId id) {
   Token* token = scene.instance.tokens.FindMutable(visit);
   if (!token) return;

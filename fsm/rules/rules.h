@@ -211,6 +211,8 @@ void TimeOut(Scene& scene, uint64_t visit, ClaimId id);
 // ABANDONED, and its visit ready for others, unless the node runs at most once; what has not begun
 // is void in either case.
 void LoseClaim(Scene& scene, uint64_t visit, ClaimId id, bool for_good);
+// Its worker may live, and may have heard of it: it has until then to begin what has not begun.
+void AwaitBegin(Scene& scene, uint64_t visit, ClaimId id, Timestamp begin_by);
 // The agent of a claim has the order to stop.
 void NoteSignal(Scene& scene, uint64_t visit, ClaimId id);
 // What has not begun goes back, because the instance pauses or is cancelled.

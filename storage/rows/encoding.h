@@ -53,6 +53,8 @@ std::optional<Resting> RestingIn(std::string_view value);
 Result<Ok> VisitEncoded(const FeedPage& page,
                         const std::function<bool(uint64_t seq, std::string_view record)>& visit);
 
+void Encode(const Pace& pace, record::Pace* out);
+Pace Decode(const record::Pace& in);
 Result<StatsRow> DecodeStats(std::string_view key, std::string_view value);
 
 void Add(const StoppedCounts& more, StoppedCounts* to);

@@ -111,6 +111,7 @@ void Pack(const Message::Stake& stake, record::Message* out) {
   to->set_forced(stake.forced);
   for (const std::string& one : stake.above) to->add_above(one);
   to->set_group(stake.group);
+  to->set_in_line(stake.in_line);
 }
 
 void Pack(const Message::Verdict& verdict, record::Message* out) {
@@ -238,6 +239,63 @@ void Pack(const Message::Places& places, record::Message* out) {
   to->set_more(places.more);
 }
 
+void Pack(const Message::Learned& learned, record::Message* out) {
+  auto* const to = out->mutable_learned();
+  for (const Message::Learned::Node& one : learned.nodes) {
+    auto* node = to->add_nodes();
+    node->set_ns(one.ns);
+    node->set_machine(one.machine);
+    node->set_node(one.node);
+    node->set_under_way(one.under_way);
+    for (const Latency::Sample& sample : one.samples) {
+      auto* its = node->add_samples();
+      its->set_took(sample.took.count());
+      its->set_censored(sample.censored);
+      its->set_replaces(sample.replaces.count());
+      its->set_retry(sample.retry);
+    }
+  }
+}
+
+void Pack(const Message::Paced& paced, record::Message* out) {
+  auto* const to = out->mutable_paced();
+  for (const Message::Paced::Node& one : paced.nodes) {
+    auto* node = to->add_nodes();
+    node->set_ns(one.ns);
+    node->set_machine(one.machine);
+    node->set_node(one.node);
+    Encode(one.pace, node->mutable_pace());
+  }
+}
+
+void Pack(const Message::Braked& braked, record::Message* out) {
+  auto* const to = out->mutable_braked();
+  to->set_ns(braked.ns);
+  to->set_machine(braked.machine);
+  to->set_waits(braked.waits);
+  to->set_believes(static_cast<uint32_t>(braked.believes));
+  for (const Breaker::Second& one : braked.spent.seconds) {
+    auto* second = to->add_seconds();
+    second->set_second(one.second);
+    second->set_claims(one.claims);
+    second->set_retries(one.retries);
+  }
+  for (Timestamp one : braked.spent.succeeded) to->add_succeeded(Micros(one));
+  for (Timestamp one : braked.spent.failed) to->add_failed(Micros(one));
+}
+
+void Pack(const Message::Brake& brake, record::Message* out) {
+  auto* const to = out->mutable_brake();
+  to->set_ns(brake.ns);
+  to->set_machine(brake.machine);
+  to->set_state(static_cast<uint32_t>(brake.stand.state));
+  to->set_rate(brake.stand.rate);
+  to->set_since(Micros(brake.stand.since));
+  to->set_place(brake.stand.place);
+  to->set_of(brake.stand.of);
+  to->set_counts(brake.counts);
+}
+
 Message::Asker Unpack(const record::Message::Asker& in) {
   return {in.ns(), in.cause(), in.number(), in.instance()};
 }
@@ -286,6 +344,7 @@ Result<Message> Unpack(const record::Message::Stake& in) {
   stake.forced = in.forced();
   stake.above.assign(in.above().begin(), in.above().end());
   stake.group = in.group();
+  stake.in_line = in.in_line();
   return Message{std::move(stake)};
 }
 
@@ -300,6 +359,52 @@ Result<Message> Unpack(const record::Message::Yield& in) {
   if (in.mode() > static_cast<uint32_t>(CancelMode::kKill)) return NoMessage();
   return Message{Message::Yield{in.ns(), in.instance(), static_cast<CancelMode>(in.mode()),
                                 in.why()}};
+}
+
+Message Unpack(const record::Message::Learned& in) {
+  Message::Learned learned;
+  for (const auto& one : in.nodes()) {
+    auto& node = learned.nodes.emplace_back(
+        Message::Learned::Node{one.ns(), one.machine(), one.node(), one.under_way(), {}});
+    for (const auto& sample : one.samples()) {
+      node.samples.push_back({Duration(sample.took()), sample.censored(),
+                              Duration(sample.replaces()), sample.retry()});
+    }
+  }
+  return {std::move(learned)};
+}
+
+Message Unpack(const record::Message::Paced& in) {
+  Message::Paced paced;
+  for (const auto& one : in.nodes()) {
+    paced.nodes.push_back({one.ns(), one.machine(), one.node(), Decode(one.pace())});
+  }
+  return {std::move(paced)};
+}
+
+std::optional<Breaker::State> StateOf(uint32_t number) {
+  if (number > static_cast<uint32_t>(Breaker::State::kHalfOpen)) return std::nullopt;
+  return static_cast<Breaker::State>(number);
+}
+
+Result<Message> Unpack(const record::Message::Braked& in) {
+  const auto state = StateOf(in.believes());
+  if (!state) return NoMessage();
+  Message::Braked braked{in.ns(), in.machine(), in.waits(), *state, {}};
+  for (const auto& one : in.seconds()) {
+    braked.spent.seconds.push_back({one.second(), one.claims(), one.retries()});
+  }
+  for (int64_t one : in.succeeded()) braked.spent.succeeded.push_back(FromMicros(one));
+  for (int64_t one : in.failed()) braked.spent.failed.push_back(FromMicros(one));
+  return Message{std::move(braked)};
+}
+
+Result<Message> Unpack(const record::Message::Brake& in) {
+  const auto state = StateOf(in.state());
+  if (!state) return NoMessage();
+  return Message{Message::Brake{in.ns(), in.machine(),
+                                {*state, in.rate(), FromMicros(in.since()), in.place(), in.of()},
+                                in.counts()}};
 }
 
 Result<Message> Unpack(const record::Message::Ordered& in) {
@@ -396,6 +501,14 @@ Result<Message> DecodeMessage(std::string_view text) {
       const auto& one = in.places();
       return Message{Message::Places{one.ns(), one.key(), one.more()}};
     }
+    case record::Message::kLearned:
+      return Unpack(in.learned());
+    case record::Message::kPaced:
+      return Unpack(in.paced());
+    case record::Message::kBraked:
+      return Unpack(in.braked());
+    case record::Message::kBrake:
+      return Unpack(in.brake());
     case record::Message::OF_NOT_SET:
       break;
   }

@@ -13,6 +13,8 @@
 #include <variant>
 #include <vector>
 
+#include "fsm/derived/breaker.h"
+#include "fsm/derived/latency.h"
 #include "fsm/rules/rules.h"
 #include "fsm/when/occurrence.h"
 #include "storage/rows/group.h"
@@ -104,6 +106,7 @@ struct Message {
     bool forced = false;
     std::vector<std::string> above;  // its parent and those above
     std::string group;               // that holds it back while it is closed; empty: none does
+    bool in_line = false;            // kAsks: it has waited already, for fewer keys
   };
   // Home's answer to one that asked, when there is one: it holds the keys, or has no part in them.
   struct Verdict {
@@ -229,9 +232,47 @@ struct Message {
     uint64_t more = 0;
   };
 
+  // To home: how long attempts have taken here.
+  struct Learned {
+    struct Node {
+      std::string ns;
+      std::string machine;
+      std::string node;
+      uint64_t under_way = 0;  // that are claimed here
+      std::vector<Latency::Sample> samples;
+    };
+    std::vector<Node> nodes;
+  };
+  // From home: what is known of all partitions.
+  struct Paced {
+    struct Node {
+      std::string ns;
+      std::string machine;
+      std::string node;
+      Pace pace;
+    };
+    std::vector<Node> nodes;
+  };
+
+  // To home: what was handed out of a machine, and has come back.
+  struct Braked {
+    std::string ns;
+    std::string machine;
+    bool waits = false;  // retries are held back here
+    Breaker::State believes = Breaker::State::kClosed;  // the breaker to be
+    Breaker::Spent spent;
+  };
+  // From home: what has become of the breaker of a machine.
+  struct Brake {
+    std::string ns;
+    std::string machine;
+    Breaker::Told stand;
+    bool counts = false;  // home is to be told of all that is handed out
+  };
+
   std::variant<Follow, Ended, Begin, Move, Decided, Finished, Stake, Verdict, Yield, Emptied, Gone,
                Item, Reread, Polled, Tally, Ordered, Uses, Counted, Held,
-               Wanted, Places>
+               Wanted, Places, Learned, Paced, Braked, Brake>
       of;
 };
 

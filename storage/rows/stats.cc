@@ -37,6 +37,31 @@ Latency::Snapshot Decode(const record::NodeLatency& in) {
   return snapshot;
 }
 
+}  // namespace
+
+void Encode(const Pace& pace, record::Pace* out) {
+  out->set_samples(pace.samples);
+  out->set_retries(pace.retries);
+  out->set_learned(pace.learned);
+  out->set_under_way(pace.under_way);
+  for (const Pace::At& at : pace.at) {
+    out->add_percents(at.percent);
+    out->add_first(at.first.count());
+    out->add_retry(at.retry.count());
+  }
+}
+
+Pace Decode(const record::Pace& in) {
+  Pace pace{in.samples(), in.retries(), in.learned(), in.under_way(), {}};
+  const int all = std::min({in.percents_size(), in.first_size(), in.retry_size()});
+  for (int i = 0; i < all; ++i) {
+    pace.at.push_back({in.percents(i), Duration(in.first(i)), Duration(in.retry(i))});
+  }
+  return pace;
+}
+
+namespace {
+
 void Encode(const StoppedCounts& counts, record::VersionStats* out) {
   out->set_stopped(counts.all);
   if (counts.results == ResultCounts{}) return;
@@ -86,6 +111,11 @@ void PutStats(const Writer& writer, const StatsRow& row) {
     record::NodeLatency* to = out.add_latencies();
     to->set_node(node);
     Encode(snapshot, to);
+  }
+  for (const auto& [node, pace] : row.paces) {
+    record::NodeLatency* to = out.add_latencies();
+    to->set_node(node);
+    Encode(pace, to->mutable_pace());
   }
   writer.batch.Put(Key(writer.partition, kStats).Text(row.ns).Text(row.machine),
                    out.SerializeAsString());
@@ -142,7 +172,13 @@ Result<StatsRow> DecodeStats(std::string_view key, std::string_view value) {
       counts.nodes[node.node()] = {node.completed(), node.timed_out()};
     }
   }
-  for (const auto& node : in.latencies()) row.latencies[node.node()] = Decode(node);
+  for (const auto& node : in.latencies()) {
+    if (node.has_pace()) {
+      row.paces[node.node()] = Decode(node.pace());
+    } else {
+      row.latencies[node.node()] = Decode(node);
+    }
+  }
   return row;
 }
 

@@ -33,6 +33,7 @@ struct StatsRow {
   std::string machine;
   std::map<uint32_t, VersionCounts> versions;
   std::map<std::string, Latency::Snapshot> latencies;  // by node
+  std::map<std::string, Pace> paces;                   // the same where home keeps latencies
 };
 void PutStats(const Writer& writer, const StatsRow& row);
 // The last record of the feed that the stats rows account for; 0 when none was ever put.

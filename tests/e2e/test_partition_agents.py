@@ -1,11 +1,13 @@
 """Agents of a store of several partitions, attached through any of its servers."""
+import time
+
 import grpc
 import pytest
 
 from cluster_servers import persist
 from stubs import agent as ag
 from stubs import v1
-from support import Refusal, eventually
+from support import Refusal, duration, eventually
 from test_agents import SOURCE, Agent, Calls
 from test_partitions import PARTITIONS, parted  # noqa: F401: a fixture
 
@@ -156,3 +158,47 @@ def test_an_agent_goes_on_when_an_owner_is_killed(parted):  # noqa: F811
     persist(lambda: spaces[0].start("job", "late"))
     assert agent.wait(lambda: any(task.instance == "late" for task in agent.all("tasks")), 20.0)
     agent.cancel()
+
+
+def test_what_an_agent_has_refused_no_partition_offers_it_again(spaces):
+    agent = Agent(spaces[1], "h1", slots=1)
+    task = agent.task()
+    agent.give_back(task, refused=True, reason="no compiler")
+    others = Agent(spaces[0], "h2", session="other", slots=MANY)
+    assert {task.instance for task in tasks_of(others, MANY)} == {
+        f"job-{number}" for number in range(MANY)}
+    given = len(agent.all("tasks"))
+    assert given <= 2, "one more may have been on its way"
+    [refused_work] = Calls(spaces[0]).get("h1").refuses
+    assert (refused_work.machine, refused_work.node) == ("job", "work")
+    spaces[0].start("job", "late")
+    assert others.wait(lambda: Calls(spaces[0]).get("h2").in_hand == MANY)
+    for task in others.all("tasks"):
+        others.give_back(task)
+    assert len(agent.all("tasks")) == given
+    agent.cancel()
+    others.cancel()
+
+
+def test_a_session_outlives_the_server_that_it_was_attached_through(parted):  # noqa: F811
+    servers = parted(3)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(SOURCE)
+    for number in range(MANY):
+        spaces[0].start("job", f"job-{number}")
+    short = {"keep_for": duration(1.0), "begin_within": duration(5.0)}
+    agent = Agent(spaces[2], "h1", slots=MANY, **short)
+    tasks = tasks_of(agent, MANY)
+    for task in tasks:
+        agent.begin(task)
+    servers[2].kill()
+    assert agent.await_end() != "OK"
+    # Nobody else gets any of it for longer than the session asked to be waited for.
+    began = time.monotonic()
+    while time.monotonic() < began + 3.0:
+        assert not spaces[0].ready("job", max_tasks=MANY, wait=0.5)
+    again = Agent(spaces[0], "h1", slots=MANY, **short)
+    assert not again.welcome().lost_claims
+    for task in tasks:
+        persist(lambda: spaces[0].report(task))
+    again.cancel()

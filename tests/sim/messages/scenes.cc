@@ -7,8 +7,10 @@
 
 #include "dsrv/engine/backfills.h"
 #include "dsrv/engine/groups.h"
+#include "dsrv/engine/histogram.h"
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/schedules.h"
+#include "dsrv/engine/survey.h"
 #include "dsrv/engine/triggers.h"
 #include "storage/rows/message.h"
 #include "tests/dsrv/engine/parted.h"
@@ -165,6 +167,36 @@ void HeldUnasked(uint64_t seed) {
   REQUIRE(stage.State(late) == InstanceState::kRunning);
 }
 
+// A number that comes while instances wait for another key holds for them, too.
+void NumberedLater(uint64_t seed) {
+  Stage stage(seed);
+  stage.Define(
+      "id: keyed\nlimit: {key: k, max: 1}\n"
+      "nodes: {n: {start: true, transitions: {ok: z}}, z: {final: true}}\n");
+  Names all;
+  for (size_t some = 2 + stage.random.Below(3); some > 0; --some) {
+    all.push_back(stage.Anywhere());
+    stage.Start("keyed", all.back());
+    stage.Settle();
+  }
+  REQUIRE(stage.Running(all) == 1);
+  const auto set = [&stage](const std::string& key, uint32_t max) {
+    REQUIRE(stage.at(kHome).Do(
+        [&](Engine& e) { return e.limits().Override("ns", key, {.max = max}); }));
+    stage.Perhaps();
+    stage.Settle();
+  };
+  set("machine:keyed", 1);
+  set("k", 4);
+  for (; !all.empty(); std::erase_if(all, [&stage](const std::string& id) {
+           return stage.State(id) == InstanceState::kStopped;
+         })) {
+    REQUIRE(stage.Running(all) == 1);
+    REQUIRE(stage.DoOne());
+    stage.Settle();
+  }
+}
+
 // One that is told to give way takes no turn until it has heard so.
 void ToldToGiveWay(uint64_t seed) {
   Stage stage(seed);
@@ -205,6 +237,109 @@ void ToldToGiveWay(uint64_t seed) {
   REQUIRE(stage.State(told) == InstanceState::kStopped);
   REQUIRE(stage.State(newer[0]) == InstanceState::kStopped);  // the two that came last run
   REQUIRE(stage.Running({newer[1], newer[2]}) == 2);
+}
+
+// What is learned ---------------------------------------------------------------------------------
+
+constexpr std::string_view kLearned = R"(
+id: paced
+nodes: {work: {start: true, timeout_initial: 100s, transitions: {ok: done}}, done: {final: true}}
+---
+id: braked
+defaults: {timeout_strategy: fixed, timeout: 20.0}
+nodes: {work: {start: true, transitions: {ok: done}}, done: {final: true}}
+)";
+
+// So many instances of a machine begin in a partition, and are claimed.
+std::vector<Task> ClaimSome(Stage& stage, const std::string& machine, PartitionId place,
+                            size_t some) {
+  for (size_t i = 0; i < some; ++i) {
+    stage.Start(machine, stage.Named(stage.Fresh(), place));
+  }
+  auto tasks = stage.at(place).Ready();
+  REQUIRE(tasks.size() == some);
+  return tasks;
+}
+
+// What a claim is given in a partition follows from the attempts of others, also after a crash.
+void LearnedEverywhere(uint64_t seed) {
+  Stage stage(seed);
+  stage.Define(kLearned);
+  const auto settle = [&stage] {
+    for (int i = 0; i < 3; ++i) {
+      stage.Elapse(6s);
+      stage.Carry();
+    }
+  };
+  const PartitionId seen = stage.Elsewhere();
+  size_t attempts = 0;
+  for (int round = 0; round < 3; ++round) {
+    const size_t some = 12 + stage.random.Below(10);
+    const auto tasks = ClaimSome(stage, "paced", seen, some);
+    stage.at(seen).Elapse(2s);
+    for (const Task& task : tasks) REQUIRE(stage.at(seen).Report(task, "ok"));
+    attempts += some;
+    if (stage.random.Chance(30)) stage.at(seen).Crash();
+    settle();
+  }
+  const auto known = stage.at(kHome).Do(
+      [](Engine& e) { return e.survey().Durations("ns", "paced", 1, "work"); });
+  REQUIRE(known);
+  REQUIRE(known->samples == attempts);
+  const PartitionId forgets = stage.Any();
+  stage.at(forgets).Crash();
+  for (PartitionId id = 0; id < stage.size(); ++id) {
+    const Task task = ClaimSome(stage, "paced", id, 1).front();
+    REQUIRE(task.deadline < stage.at(id).now() + 3s);
+  }
+}
+
+// Retries of several partitions open the breaker everywhere, once; and it closes.
+void BrakedEverywhere(uint64_t seed) {
+  Stage stage(seed);
+  stage.Define(kLearned);
+  const auto tell = [&stage](int times) {
+    for (int i = 0; i < times; ++i) {
+      stage.Elapse(600ms);
+      stage.Carry();
+    }
+  };
+  const auto all = [&stage](const std::string& state) {
+    for (PartitionId id = 0; id < stage.size(); ++id) {
+      REQUIRE(stage.at(id).Machine("braked").stats.breaker == state);
+    }
+  };
+  const auto told = [&stage](PartitionId id, ChangeKind kind) {
+    return std::ranges::count(stage.at(id).Feed(), kind, &Event::kind);
+  };
+  const size_t each = 6 + stage.random.Below(4);  // none has enough by itself
+  for (PartitionId id = 0; id < stage.size(); ++id) ClaimSome(stage, "braked", id, each);
+  stage.Elapse(20s);
+  for (PartitionId id = 0; id < stage.size(); ++id) stage.at(id).Ready();
+  tell(5);
+  all("open");
+  tell(120);
+  all("closed");
+  REQUIRE(told(kHome, ChangeKind::kBreakerOpened) == 1);
+  REQUIRE(told(kHome, ChangeKind::kBreakerClosed) == 1);
+  for (PartitionId id = 1; id < stage.size(); ++id) {
+    REQUIRE(told(id, ChangeKind::kBreakerOpened) == 0);
+  }
+}
+
+// A breaker does not open as long as it is not known what others hand out.
+void HeardBeforeOpening(uint64_t seed) {
+  Stage stage(seed);
+  stage.Define(kLearned);
+  ClaimSome(stage, "braked", 1, 20 + stage.random.Below(10));
+  stage.Elapse(20s);
+  stage.at(1).Ready();
+  ClaimSome(stage, "braked", 2, 100);
+  for (int i = 0; i < 6; ++i) {
+    stage.Elapse(600ms);
+    stage.Carry();
+  }
+  REQUIRE(stage.at(kHome).Machine("braked").stats.breaker == "closed");
 }
 
 // Triggers and starts -----------------------------------------------------------------------------
@@ -348,12 +483,16 @@ void FormerFollower(uint64_t seed) {
 const std::vector<NamedScene> kScenes = {{"orders to members", OrdersToMembers},
                                          {"a backfill across partitions", BackfillAcross},
                                          {"held unasked", HeldUnasked},
+                                         {"numbered later", NumberedLater},
                                          {"told to give way", ToldToGiveWay},
                                          {"a paused trigger", PausedTrigger},
                                          {"polls elsewhere", PollsElsewhere},
                                          {"a machine to come", MachineToCome},
                                          {"overlap no more", OverlapNoMore},
-                                         {"a former follower", FormerFollower}};
+                                         {"a former follower", FormerFollower},
+                                         {"learned everywhere", LearnedEverywhere},
+                                         {"braked everywhere", BrakedEverywhere},
+                                         {"heard before opening", HeardBeforeOpening}};
 
 }  // namespace
 

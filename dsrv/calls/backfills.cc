@@ -122,7 +122,7 @@ class BackfillCall : public std::enable_shared_from_this<BackfillCall> {
     const ScheduleTimes times(*source.calendar, args_.ns, args_.name,
                               *state ? (*state)->last_time : kNever);
     auto run = [&](const std::string& id) -> Result<std::optional<FormerRun>> {
-      auto instance = rows::GetInstance(moment.rows, {args_.ns, id}, moment.resolve);
+      auto instance = rows::GetInstance(moment.RowsOf(args_.ns, id), {args_.ns, id}, moment.resolve);
       if (instance) return std::optional(FormerRun{instance->Stopped(), instance->result});
       if (instance.error().code == Code::kNotFound) return std::optional<FormerRun>();
       return instance.error();

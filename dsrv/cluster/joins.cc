@@ -15,6 +15,7 @@
 #include "dsrv/cluster/sums.h"
 #include "dsrv/wire/checks.h"
 #include "fsm/base/limits.h"
+#include "fsm/machine/limit.h"
 #include "storage/place.h"
 
 namespace dfsmr {
@@ -66,6 +67,16 @@ Made MakeJoined(const std::string& bytes, const Parting& parting) {
   if (!request.ParseFromString(bytes)) return nullptr;
   return std::make_unique<Joined<Request, Reply>>(std::move(request),
                                                   AskAll(bytes, parting, kNeeds));
+}
+
+// Home has all that have asked for a key, and decides; of built-in keys each partition knows what
+// holds them without having asked.
+Made MakeGetLimit(const std::string& bytes, const Parting& parting) {
+  v1::GetLimitRequest request;
+  if (!request.ParseFromString(bytes)) return nullptr;
+  const bool whole = BuiltInOf(request.key()) == BuiltIn::kNone || !request.page_token().empty();
+  if (whole) return AskOne(kHome, bytes);
+  return MakeJoined<v1::GetLimitRequest, v1::Limit, Needs::kOfHome>(bytes, parting);
 }
 
 // Home alone keeps which agents are drained; what they have in hand all tell.
@@ -180,6 +191,8 @@ constexpr JoinRow kJoins[] = {
     {"dfsmr.v1.RunnerService/GetMachine",
      MakeJoined<v1::GetMachineRequest, v1::Machine, Needs::kOfHome>},
     {"dfsmr.v1.RunnerService/ListInstances", MakeInstanceList},
+
+    {"dfsmr.v1.ScheduleService/GetLimit", MakeGetLimit},
 
     {"dfsmr.v1.AgentService/ListAgents",
      MakeJoined<v1::ListAgentsRequest, v1::ListAgentsResponse, Needs::kOfHome>},

@@ -26,21 +26,6 @@ void AddTally(const v1::Tally& part, v1::Tally* sum) {
   TakeGreater(part, {"oldest_ready"}, sum);
 }
 
-// The rows of the part, each added to the one with the same key; without one they are new.
-template <typename Rows, typename KeyOf, typename AddOne>
-void AddRows(const Rows& part, KeyOf key_of, AddOne add, Rows* sum) {
-  std::map<decltype(key_of(*part.begin())), int> places;
-  for (int i = 0; i < sum->size(); ++i) places.emplace(key_of(sum->Get(i)), i);
-  for (const auto& row : part) {
-    const auto found = places.find(key_of(row));
-    if (found == places.end()) {
-      *sum->Add() = row;
-    } else {
-      add(row, sum->Mutable(found->second));
-    }
-  }
-}
-
 void AddMinute(const v1::Minute& part, v1::Minute* sum) {
   AddNumbers(part, {"started", "succeeded", "failed", "cancelled", "transitions", "timed_out"},
              sum);

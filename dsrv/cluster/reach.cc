@@ -59,7 +59,7 @@ constexpr Row kRows[] = {
     {"dfsmr.v1.ScheduleService/GetClock", Reach::kAtHome},
     {"dfsmr.v1.ScheduleService/AdvanceClock", Reach::kAtHome},
     {"dfsmr.v1.ScheduleService/ListLimits", Reach::kAtHome},
-    {"dfsmr.v1.ScheduleService/GetLimit", Reach::kAtHome},
+    {"dfsmr.v1.ScheduleService/GetLimit", Reach::kAll},
     {"dfsmr.v1.ScheduleService/SetLimit", Reach::kAtHome},
     {"dfsmr.v1.ScheduleService/ListGroups", Reach::kAtHome},
     {"dfsmr.v1.ScheduleService/GetGroup", Reach::kAtHome},

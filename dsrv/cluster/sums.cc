@@ -60,24 +60,20 @@ void Add(const v1::Namespace& part, v1::Namespace* sum) {
         sum->mutable_usage());
 }
 
-// What several partitions do not offer it for now is told once, with the latest end.
-static void AddRefused(const v1::RefusedWork& one, v1::Agent* sum) {
-  const auto same = std::ranges::find_if(*sum->mutable_refuses(), [&one](const auto& known) {
-    return std::tie(known.machine(), known.node()) == std::tie(one.machine(), one.node()) &&
-           known.version() == one.version();
-  });
-  if (same == sum->mutable_refuses()->end()) {
-    *sum->add_refuses() = one;
-  } else if (same->until() < one.until()) {
-    *same = one;
-  }
-}
-
 void Add(const v1::Agent& part, v1::Agent* sum) {
   AddNumbers(part, {"in_hand", "done", "failed", "abandoned"}, sum);
   TakeGreater(part, {"last_seen"}, sum);
   sum->mutable_operations()->MergeFrom(part.operations());
-  for (const v1::RefusedWork& one : part.refuses()) AddRefused(one, sum);
+  // What several partitions do not offer it for now is told once, with the latest end.
+  AddRows(
+      part.refuses(),
+      [](const v1::RefusedWork& one) {
+        return std::tuple(one.machine(), one.node(), one.version());
+      },
+      [](const v1::RefusedWork& one, v1::RefusedWork* known) {
+        TakeGreater(one, {"until"}, known);
+      },
+      sum->mutable_refuses());
   // Where it is connected nobody knows what it has in hand elsewhere.
   const bool drains = sum->state() == v1::Agent::DRAINED && sum->in_hand() > 0;
   if (drains) sum->set_state(v1::Agent::DRAINING);

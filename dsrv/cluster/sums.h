@@ -11,6 +11,7 @@
 #include "dfsmr/v1/cluster.pb.h"
 #include "dfsmr/v1/package.pb.h"
 #include "dfsmr/v1/runner.pb.h"
+#include "dfsmr/v1/schedule.pb.h"
 #include "dfsmr/v1/view.pb.h"
 
 namespace dfsmr {
@@ -25,6 +26,8 @@ void Finish(v1::Agent* sum);
 void Add(const v1::EvictAgentResponse& part, v1::EvictAgentResponse* sum);
 void Add(const v1::QueueRow& part, v1::QueueRow* sum);
 void Add(const v1::WorkerRow& part, v1::WorkerRow* sum);
+// Of a built-in key.
+v1::Limit JoinParts(const v1::GetLimitRequest& request, std::vector<v1::Limit> parts);
 void Add(const v1::Overview& part, v1::Overview* sum);
 void Finish(v1::Overview* sum);
 void Add(const v1::Cluster& part, v1::Cluster* sum);

@@ -1,7 +1,7 @@
-// The breakers of machines over several partitions. Home has the breaker of each machine. The others
-// tell it what they have handed out as soon as there are retries among it, or home has asked, and
-// hear when it opens and closes. While it is open, the partitions that hold retries back have their
-// turns one after the other, at times that each of them knows.
+// The breakers of machines over several partitions. Home has the breaker of each machine. The
+// others tell it what they have handed out as soon as there are retries among it, or home has
+// asked, and hear when it opens and closes. While it is open, the partitions that hold retries back
+// have their turns one after the other, at times that each of them knows.
 #pragma once
 
 #include <map>

@@ -54,7 +54,8 @@ const std::optional<Error>& Engine::broken() const { return parts_->turn.broken(
 uint64_t Engine::epoch() const { return parts_->turn.epoch(); }
 uint64_t Engine::last_seq() const { return parts_->turn.last_seq(); }
 Reader Engine::reader() const {
-  return {parts_->catalog.registry(), parts_->turn.store(), parts_->turn.partition()};
+  return {parts_->catalog.registry(), parts_->turn.store(), parts_->turn.partition(),
+          parts_->options.partitions};
 }
 
 // Turns -----------------------------------------------------------------------------------------

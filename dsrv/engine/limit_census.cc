@@ -1,5 +1,6 @@
 #include "dsrv/engine/limit_census.h"
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,11 @@
 #include "storage/place.h"
 
 namespace dfsmr {
+namespace {
+
+constexpr size_t kEnrolledAtOnce = 50;
+
+}  // namespace
 
 Result<Ok> LimitCensus::Recover() {
   if (options_.partitions == 1) return Ok{};
@@ -24,6 +30,7 @@ Result<Ok> LimitCensus::Recover() {
     if (!turn_.at_home()) {
       numbers_.Track(row.ns, row.key, row.counts, row.followed);
       changed_.insert(ResidentKey(row.ns, row.key));
+      Enrol(ResidentKey(row.ns, row.key), {row.counts, row.followed, row.held});
       return;
     }
     if (row.followed) numbers_.Follow(row.ns, row.key, true);
@@ -117,7 +124,31 @@ bool LimitCensus::TakeKey(const rows::Message::Counted& counted) {
   if (!other) return false;
   numbers_.Track(counted.ns, counted.key, counted.counts, counted.followed);
   changed_.insert(full);
+  Enrol(full, {counted.counts, counted.followed, 0});
   return true;
+}
+
+void LimitCensus::Enrol(const std::string& full, const Key& key) {
+  const BuiltIn kind = BuiltInOf(SplitKey(full).second);
+  const bool of_cause = kind == BuiltIn::kSchedule || kind == BuiltIn::kTrigger;
+  if (of_cause && (key.counts || key.followed)) enrolling_.emplace_back(full, LimitHolders::Name());
+}
+
+std::optional<LimitCensus::Unasked> LimitCensus::NextUnasked() {
+  if (enrolling_.empty() || counts_.Reading()) return std::nullopt;
+  auto [full, after] = std::move(enrolling_.front());
+  enrolling_.pop_front();
+  Unasked unasked;
+  std::tie(unasked.ns, unasked.key) = SplitKey(full);
+  if (!numbers_.tracked().contains(full)) return unasked;
+  bool more = false;
+  counts_.ForEachHolder(unasked.ns, unasked.key, after, [&](const LimitHolders::Holder& one) {
+    more = unasked.instances.size() == kEnrolledAtOnce;
+    if (!more) unasked.instances.emplace_back(one.instance);
+    return !more;
+  });
+  if (more) enrolling_.emplace_back(full, LimitHolders::Name(unasked.instances.back(), 0));
+  return unasked;
 }
 
 void LimitCensus::CountAsked(const std::string& ns, const std::string& key, int64_t by) {

@@ -40,9 +40,7 @@ std::string Asks(const VersionState& version, const std::string& name, const Nod
 
 }  // namespace
 
-// Elsewhere than at home nobody asks who holds a key, but for tasks.
 void LimitCounts::BeginLoad() {
-  if (census_) return;
   for (const std::string& full : numbers_.tracked()) {
     const auto [ns, key] = SplitKey(full);
     if (!IsTask(BuiltInOf(key))) holders_.KeepUnread(ns, key);
@@ -258,7 +256,7 @@ void LimitCounts::Sync() {
   for (const std::string& full : tracked) {
     const auto [ns, key] = SplitKey(full);
     if (!counts_.contains(full)) {
-      if (!census_ || IsTask(BuiltInOf(key))) holders_.Keep(ns, key);
+      holders_.Keep(ns, key);
       const uint64_t count = CountOf(ns, key);
       counts_[full] = count;
       table_.SetCount(ns, key, count);

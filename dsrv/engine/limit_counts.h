@@ -72,6 +72,7 @@ class LimitCounts {
   }
   // Reads some more of what rests on disk. False: all is known.
   bool ReadMore() { return holders_.ReadMore(); }
+  bool Reading() const { return holders_.Reading(); }
 
   // When a rate lets the next task be handed out; FireDue lets it.
   Timestamp Due() const;

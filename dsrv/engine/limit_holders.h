@@ -68,6 +68,7 @@ class LimitHolders {
 
   // Reads some more of the rows that Keep has left. False: none is left.
   bool ReadMore();
+  bool Reading() const { return !rest_.empty(); }
 
   // In order of their ids, after `after`, until `visit` returns false; of a key that is not known
   // those are found that are among the first few thousand rows, or in memory.

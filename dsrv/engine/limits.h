@@ -183,6 +183,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void Forget(const TokenName& name);
 
   bool HoldUnasked();
+  bool EnrolSome();
   bool AskForOld();
   bool Register();
   void LetAsk();

@@ -65,8 +65,8 @@ void Limits::CountAsked(const Instance& instance, const Stake& before, const Sta
   }
 }
 
-// It waits until home has answered. Home has answered for the keys that were asked for then: of a key
-// that got its number later it is asked once more.
+// It waits until home has answered. Home has answered for the keys that were asked for then: of a
+// key that got its number later it is asked once more.
 LimitAnswer Limits::AskHome(const Instance& instance) {
   Resident& resident = *asking_now_;
   auto asks = askers_.OfInstance(resident);

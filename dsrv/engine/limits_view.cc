@@ -184,7 +184,8 @@ void Limits::AddClosed(const Resident& resident, InstanceWaits* waits) const {
     const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
     for (const std::string& key : {"queue:" + settings.queue, "action:" + settings.action}) {
       if (table_.HasRoom(instance.ns, key, "", turn_.clock())) continue;
-      waits->tokens[token.visit].push_back({.kind = WaitView::Kind::kLimit, .key = key});
+      waits->tokens[token.visit].push_back(
+          {.kind = WaitView::Kind::kLimit, .key = key, .elsewhere = envoy_.Speaks(), .holders = {}});
     }
   }
 }

@@ -40,7 +40,7 @@ bool Limits::Work() {
     if (left_ == 0) turn_.WantMore();
     return true;
   }
-  if (left_ > 0 && (Displace() || Recheck() || HoldUnasked() || AskForOld() || Register() ||
+  if (left_ > 0 && (Displace() || Recheck() || HoldUnasked() || EnrolSome() || AskForOld() || Register() ||
                     TurnOneAway() || LetOneIn() || places_.Give() || Chart() || StopForEver())) {
     if (--left_ == 0) turn_.WantMore();
     return true;
@@ -199,6 +199,29 @@ bool Limits::HoldUnasked() {
                      : rules::HoldPastLimits(scene, name.second, answer);
   });
   residents_.MarkDirty(**resident);
+  return true;
+}
+
+// Elsewhere: what a schedule or trigger has started before it might not overlap any more holds its
+// key from now on.
+bool Limits::EnrolSome() {
+  const auto unasked = census_.NextUnasked();
+  if (!unasked) return false;
+  for (const std::string& id : unasked->instances) {
+    auto resident = changer_.Touch(unasked->ns, id);
+    if (!resident || !Runs((*resident)->instance.state)) continue;
+    const Instance& instance = (*resident)->instance;
+    LimitAnswer answer;
+    if (instance.limits && instance.limits->state == InstanceLimits::State::kHolds) {
+      answer.keys = instance.limits->keys;
+    }
+    if (std::ranges::find(answer.keys, unasked->key, &LimitKey::key) != answer.keys.end()) continue;
+    answer.keys.push_back({unasked->key, {}});
+    answer.order = AskerOf(**resident).turn.order;
+    /*mutant message-overlap-not-enrolled*/ changer_.Apply(
+        **resident, [&](Scene& scene) { rules::HoldPastLimits(scene, answer); }); /*end*/
+    residents_.MarkDirty(**resident);
+  }
   return true;
 }
 

@@ -1,7 +1,7 @@
 // How long attempts of a node take, over several partitions. Home keeps the latencies of all nodes:
-// the others tell it of the attempts that they have seen, and hear the pace that follows from all of
-// them. Both go with the statistics' rows, every few seconds: so each attempt counts once, also over
-// a crash, but for those that home has heard of since it wrote its rows.
+// the others tell it of the attempts that they have seen, and hear the pace that follows from all
+// of them. Both go with the statistics' rows, every few seconds: so each attempt counts once, also
+// over a crash, but for those that home has heard of since it wrote its rows.
 #pragma once
 
 #include <cstdint>

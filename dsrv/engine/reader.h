@@ -1,6 +1,8 @@
 // The part of an engine that threads other than the loop may see.
 #pragma once
 
+#include <cstdint>
+
 #include "dsrv/engine/names.h"
 #include "storage/store.h"
 
@@ -11,6 +13,7 @@ struct Reader {
   const Registry& registry;
   const Store& store;
   const PartitionId partition;
+  const uint16_t partitions = 1;  // of the store
 };
 
 }  // namespace dfsmr

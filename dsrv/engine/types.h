@@ -34,6 +34,7 @@ struct WaitView {
   uint32_t max = 0;
   uint64_t held = 0;
   uint64_t ahead = 0;
+  bool elsewhere = false;  // only home knows the numbers
   std::vector<std::string> holders;
   Timestamp until = kNever;
 };

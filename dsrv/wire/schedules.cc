@@ -115,7 +115,8 @@ Result<Ok> ShowOccurrence(const Moment& moment, const rows::DocumentName& of, co
                           v1::Occurrence* out) {
   ToProto(of, one, out);
   if (one.instance.empty()) return Ok{};
-  auto instance = rows::GetInstance(moment.rows, {of.ns, one.instance}, moment.resolve);
+  auto instance = rows::GetInstance(moment.RowsOf(of.ns, one.instance), {of.ns, one.instance},
+                                    moment.resolve);
   if (!instance) {
     return instance.error().code == Code::kNotFound ? Result<Ok>(Ok{}) : instance.error();
   }

@@ -78,13 +78,14 @@ Timestamp Breaker::NextRetry(Timestamp now) const {
   return std::max(now, last_retry_ + pause);
 }
 
-// Turns are at the opening + k / rate, k = 1, 2, …; each of-th is this one's. It may be taken until
-// the next one of its own.
+// Turns are at the opening + k / rate, k = 1, 2, …; each of-th is this one's. It may be taken
+// until the next one of its own.
 Timestamp Breaker::NextTurn(Timestamp now) const {
   if (of_ == 0 || rate_ <= 0) return kNever;
   const double pause = 1e6 / rate_;
   const auto at = [&](int64_t turn) {
-    return opened_at_ + Duration(static_cast<int64_t>(std::ceil(static_cast<double>(turn) * pause)));
+    const double after = std::ceil(static_cast<double>(turn) * pause);
+    return opened_at_ + Duration(static_cast<int64_t>(after));
   };
   const auto passed = static_cast<int64_t>(static_cast<double>((now - opened_at_).count()) / pause);
   const int64_t of = of_;

@@ -85,8 +85,8 @@ class Breaker {
   // When time alone may close the breaker. kNever while it is closed: time may also open it, as old
   // first attempts leave the minute, but that matters only to the next claim, which notices it.
   Timestamp NextTick() const;
-  // When the next retry may be handed out: `now` if it may be right away, at most 10 s later; kNever
-  // for one that follows and has no turn yet.
+  // When the next retry may be handed out: `now` if it may be right away, at most 10 s later;
+  // kNever for one that follows and has no turn yet.
   Timestamp NextRetry(Timestamp now) const;
   bool MayRetry(Timestamp now) const { return NextRetry(now) <= now; }
 

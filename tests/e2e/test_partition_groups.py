@@ -102,6 +102,9 @@ def test_a_backfill_runs_so_many_at_once_over_all_partitions(parted):  # noqa: F
     eventually(lambda: finished(space) == ["SUCCESS"])
     assert len({space.get(one.id).partition
                 for one in space.instances(page_size=1_000).instances}) > 3
+    request.group, request.dry_run = "", True
+    again = servers[0].schedules.BackfillSchedule(request, timeout=CALL)
+    assert (again.total, again.existing) == (0, 20)
 
 
 def test_members_are_counted_right_when_servers_are_lost(parted, sharers):  # noqa: F811

@@ -161,3 +161,56 @@ def goes(run, server):
     except grpc.RpcError as error:
         assert Refusal(error).reason == "LIMIT_REACHED", error
         return False
+
+
+def test_who_holds_a_built_in_key_is_told_of_all_partitions(parted):  # noqa: F811
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(DOOR)
+    names = [space.start("door", f"one-{number}") for number in range(12)]
+
+    def limit(key):
+        return servers[1].schedules.GetLimit(
+            schedule.GetLimitRequest(namespace="default", key=key), timeout=CALL)
+    servers[0].schedules.SetLimit(
+        schedule.SetLimitRequest(namespace="default", key="machine:door", max=12), timeout=CALL)
+    eventually(lambda: limit("machine:door").held == 12)
+    eventually(lambda: sorted(one.instance for one in limit("machine:door").holders)
+               == sorted(names))
+    space.start("door", "late")
+    eventually(lambda: [one.instance for one in limit("machine:door").waiters] == ["late"])
+
+
+def test_a_number_that_is_set_later_holds_for_those_that_wait(parted):  # noqa: F811
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(LIMITED % "wait")
+    names = [space.start("limited", f"one-{number}") for number in range(12)]
+    eventually(lambda: len(running(space, names)) == 3)
+    for key, most in (("machine:limited", 4), ("places", 12)):
+        servers[1].schedules.SetLimit(
+            schedule.SetLimitRequest(namespace="default", key=key, max=most), timeout=CALL)
+    eventually(lambda: len(running(space, names)) == 4)
+    for _ in range(8):
+        one = eventually(lambda: (now := running(space, names)) and len(now) <= 4 and now)[0]
+        space.transition(one, "ok")
+        names.remove(one)
+        assert len(running(space, names)) <= 4
+
+
+def test_a_schedule_that_replaces_ends_also_what_might_overlap(parted):  # noqa: F811
+    servers = parted(2)
+    space = servers[0].space("default")
+    space.define(DOOR)
+    text = "schedule: open\nevery: 24h\noverlap: %s\nstart: {machine: door}\n"
+    space.define(text % "allow")
+
+    def run():
+        return servers[1].schedules.RunSchedule(
+            schedule.RunScheduleRequest(namespace="default", name="open"), timeout=CALL).instance
+    before = [run() for _ in range(8)]
+    eventually(lambda: len(running(space, before)) == 8)
+    space.define(text % "replace")
+    last = run()
+    eventually(lambda: all(state(space.get(name)) == "STOPPED" for name in before))
+    eventually(lambda: state(space.get(last)) == "RUNNING")

@@ -54,6 +54,12 @@ def test_a_change_of_any_partition_brings_a_trigger_its_item(parted):  # noqa: F
     listed = Triggers(spaces[1]).history("after")
     assert sorted(one.instance for one in listed) == wanted
     assert {outcome(one) for one in listed} == {"STARTED"}
+    assert {v1.Instance.State.Name(one.state) for one in listed} == {"RUNNING"}
+    for name in wanted:
+        spaces[1].transition(name, "bad" if name == "d-b-7" else "ok")
+    ended = {one.instance: v1.Instance.Result.Name(one.result)
+             for one in Triggers(spaces[1]).history("after")}
+    assert ended == {name: "ERROR" if name == "d-b-7" else "SUCCESS" for name in wanted}
 
 
 def test_what_changes_while_a_trigger_is_paused_comes_when_it_goes_on(parted):  # noqa: F811

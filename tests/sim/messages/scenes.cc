@@ -427,37 +427,55 @@ void MachineToCome(uint64_t seed) {
   REQUIRE(stage.Begun(id) == 1);
 }
 
+struct Overlapping : Stage {
+  explicit Overlapping(uint64_t seed) : Stage(seed) {
+    for (size_t some = 1 + random.Below(4); some > 0; --some) {
+      before.push_back(Anywhere());
+      Launches(before.back(), "allow");
+      REQUIRE(Run());
+    }
+  }
+  void Launches(const std::string& id, const std::string& overlap) {
+    DefineDocuments("schedule: s\nevery: 1h\noverlap: " + overlap +
+                    "\nstart: {machine: job, id: " + id + "}\n");
+  }
+  bool Run() {
+    const auto ran =
+        at(kHome).Do([](Engine& e) { return e.schedules().Run({.ns = "ns", .name = "s"}); });
+    Perhaps();
+    Settle();
+    return ran && ran->outcome == OccurrenceOutcome::kStarted;
+  }
+  Names before;  // started while they might overlap
+};
+
 // A schedule that may not overlap any more waits for all that it has started.
 void OverlapNoMore(uint64_t seed) {
-  Stage stage(seed);
-  const auto launches = [&](const std::string& id, const std::string& overlap) {
-    stage.DefineDocuments("schedule: s\nevery: 1h\noverlap: " + overlap +
-                          "\nstart: {machine: job, id: " + id + "}\n");
-  };
-  const auto run = [&] {
-    const auto ran = stage.at(kHome).Do(
-        [](Engine& e) { return e.schedules().Run({.ns = "ns", .name = "s"}); });
-    stage.Perhaps();
-    stage.Settle();
-    return ran && ran->outcome == OccurrenceOutcome::kStarted;
-  };
-  Names before;
-  for (size_t some = 1 + stage.random.Below(4); some > 0; --some) {
-    before.push_back(stage.Anywhere());
-    launches(before.back(), "allow");
-    REQUIRE(run());
-  }
+  Overlapping stage(seed);
   const std::string last = stage.Anywhere();
-  launches(last, "skip");
+  stage.Launches(last, "skip");
   stage.Perhaps();
   stage.Settle();
-  for (const std::string& id : before) {
-    REQUIRE(!run());
+  for (const std::string& id : stage.before) {
+    REQUIRE(!stage.Run());
     stage.Move(id, "ok");
     stage.Settle();
   }
-  REQUIRE(run());
+  REQUIRE(stage.Run());
   REQUIRE(stage.Begun(last) == 1);
+}
+
+// One that replaces what it has started ends all of it, also what began before.
+void OverlapReplaces(uint64_t seed) {
+  Overlapping stage(seed);
+  const std::string last = stage.Anywhere();
+  stage.Launches(last, stage.random.Chance(50) ? "replace" : "cancel");
+  stage.Settle();
+  REQUIRE(stage.Run());
+  for (const std::string& id : stage.before) {
+    REQUIRE(stage.Must(id).result == InstanceResult::kCancelled);
+  }
+  REQUIRE(stage.State(last) == InstanceState::kRunning);
 }
 
 // A follower does not take for its own what is said to an earlier instance of its id.
@@ -489,6 +507,7 @@ const std::vector<NamedScene> kScenes = {{"orders to members", OrdersToMembers},
                                          {"polls elsewhere", PollsElsewhere},
                                          {"a machine to come", MachineToCome},
                                          {"overlap no more", OverlapNoMore},
+                                         {"overlap replaces", OverlapReplaces},
                                          {"a former follower", FormerFollower},
                                          {"learned everywhere", LearnedEverywhere},
                                          {"braked everywhere", BrakedEverywhere},

@@ -107,10 +107,12 @@ int Run(const Flags& flags, const ReadFlags& read) {
   TlsExpiry tls_expiry = *tls;
   auto keys = ReadSecretKeys(flags);
   if (!keys) return Fail(keys.error());
+  auto trails = Trails::Open(flags, clock);
+  if (!trails) return Fail(trails.error());
   auto store = OpenStore(flags);
   if (!store) return Fail(store.error());
   const RocksStore& embedded = **store;
-  auto opened = Served::Open({flags, clock, tls_expiry, *keys, StopAtOnce},
+  auto opened = Served::Open({flags, clock, tls_expiry, *trails, *keys, StopAtOnce},
                              {*std::move(store), &embedded, embedded.incarnation(), flags.data});
   if (!opened) return Fail(opened.error());
   Served& served = **opened;

@@ -126,16 +126,15 @@ Served::~Served() = default;
 
 Result<std::unique_ptr<Served>> Served::Open(Options options, Opened opened) {
   std::unique_ptr<Served> served(new Served(std::move(options), std::move(opened)));
-  if (auto trails = served->OpenTrails(); !trails) return trails.error();
   if (auto engine = served->OpenEngine(); !engine) return engine.error();
   auto access =
       Access::Open({.asks = served->flags_.auth,
                     .admin_token_file = served->flags_.admin_token_file,
                     .mutual_tls = !served->flags_.tls.client_ca.empty() ||
                                   !served->flags_.http.client_ca.empty(),
-                    .told = served->told_.get(),
+                    .told = served->options_.trails.told.get(),
                     .clock = served->options_.clock},
-                   *served->store_, kHome, served->audit_.get());
+                   *served->store_, kHome, served->options_.trails.audit.get());
   if (!access) return access.error();
   served->access_ = *std::move(access);
   served->MakeLoop();
@@ -143,17 +142,13 @@ Result<std::unique_ptr<Served>> Served::Open(Options options, Opened opened) {
   return served;
 }
 
-Result<Ok> Served::OpenTrails() {
-  if (flags_.auth || !flags_.audit_log.empty()) {
-    auto audit = Audit::Open(flags_.audit_log, options_.clock);
-    if (!audit) return audit.error();
-    audit_ = *std::move(audit);
-    return Ok{};
-  }
-  auto told = Audit::Open("", options_.clock);
-  if (!told) return told.error();
-  told_ = *std::move(told);
-  return Ok{};
+Result<Trails> Trails::Open(const Flags& flags, const std::function<Timestamp()>& clock) {
+  Trails trails;
+  const bool changes = flags.auth || !flags.audit_log.empty();
+  auto opened = Audit::Open(changes ? flags.audit_log : "", clock);
+  if (!opened) return opened.error();
+  (changes ? trails.audit : trails.told) = *std::move(opened);
+  return trails;
 }
 
 Result<Ok> Served::OpenEngine() {

@@ -38,6 +38,14 @@ using Services = std::vector<std::unique_ptr<grpc::Service>>;
 // Definitions in the store were accepted once; they are compiled again when it is opened.
 Result<Machine> CompileStored(std::string_view source);
 
+// The audit trail, of which a process has one, whatever it serves.
+struct Trails {
+  std::unique_ptr<Audit> audit;  // null: there is none
+  std::unique_ptr<Audit> told;   // of who reads secrets, where there is no other
+
+  static Result<Trails> Open(const Flags& flags, const std::function<Timestamp()>& clock);
+};
+
 class Served {
  public:
   struct Opened {
@@ -56,6 +64,7 @@ class Served {
     const Flags& flags;
     std::function<Timestamp()> clock;  // real time
     const TlsExpiry& tls_expiry;       // outlives it
+    const Trails& trails;              // the same
     SecretKeysPtr keys;
     // The store has failed: nothing may be answered any more.
     std::function<void(const Error&)> fail;
@@ -83,7 +92,8 @@ class Served {
   Room room() const { return room_; }
   // For the HTTP door. `owner`: this, or null where it outlives the door.
   Web::Behind behind(std::shared_ptr<const void> owner = {}) const {
-    return {std::move(owner), *backend_, embedded_, audit_.get(), [this] { return room(); }, exporter_.get()};
+    return {std::move(owner), *backend_, embedded_, options_.trails.audit.get(),
+            [this] { return room(); }, exporter_.get()};
   }
   // Begins what happens without calls. Call it once.
   void Start();
@@ -106,7 +116,6 @@ class Served {
  private:
   Served(Options options, Opened opened);
   void ShowAlone(v1::Cluster* cluster) const;
-  Result<Ok> OpenTrails();
   Result<Ok> OpenEngine();
   void MakeLoop();
   void MakeBackend();
@@ -121,8 +130,6 @@ class Served {
   const uint64_t life_;
   const PartitionId partition_;
   const uint16_t partitions_;
-  std::unique_ptr<Audit> audit_;  // null: there is no audit trail
-  std::unique_ptr<Audit> told_;   // of who reads secrets, where there is no other
   SecretKeyring ring_;
   Pool pool_;
   Mailbox mailbox_;

@@ -126,6 +126,7 @@ class SharedServer {
   const uint64_t fenced_before_;  // commits of this process, before it executed itself
   std::shared_ptr<ServerClock> clock_ = std::make_shared<ServerClock>();
   TlsExpiry tls_expiry_ = kNever;
+  Trails trails_;
   SecretKeysPtr keys_;
   ServerRow self_;
   LeaseTime joined_{};
@@ -159,6 +160,9 @@ Result<Ok> SharedServer::Open() {
   auto keys = ReadSecretKeys(flags_);
   if (!keys) return keys.error();
   keys_ = *std::move(keys);
+  auto trails = Trails::Open(flags_, [clock = clock_] { return (*clock)(); });
+  if (!trails) return trails.error();
+  trails_ = *std::move(trails);
   auto cluster = store_.roster->Open(flags_.store.partitions);
   if (!cluster) return cluster.error();
   auto acceptor = Acceptor::Listen(flags_.addr);
@@ -273,6 +277,7 @@ Result<std::unique_ptr<Served>> SharedServer::OpenPartition(const PartRow& mine)
   return Served::Open({.flags = flags_,
                        .clock = [clock = clock_] { return (*clock)(); },
                        .tls_expiry = tls_expiry_,
+                       .trails = trails_,
                        .keys = keys_,
                        .fail = [this](const Error& error) { FailStore(error); },
                        .cluster =
@@ -446,6 +451,7 @@ void SharedServer::Leave(int signal) {
   spdlog::info("dsrv stops: {}; grace={}s", strsignal(signal), Seconds(flags_.grace));
   web_->Drain();
   SetServing(*server_, false);
+  front_->Stop();
   const auto given = GiveAll(std::min(until, std::chrono::steady_clock::now() + kForOthers));
   Stop(partitions_.All(), until, /*moves=*/false);
   if (!given.empty()) {

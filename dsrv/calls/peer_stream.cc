@@ -46,7 +46,11 @@ Result<std::function<void(Engine&)>> PeerStream::TakeRest() {
   });
 }
 
-StreamEnd PeerStream::EndOf(bool) const { return end_; }
+// Of a worker whose credential is none any more the front says nothing: this server has ended it.
+StreamEnd PeerStream::EndOf(bool half_closed) const {
+  const StreamEnd said = end_;
+  return said == StreamEnd::kUnknown && half_closed ? StreamEnd::kHalfClosed : said;
+}
 
 Result<SessionId> PeerStream::OpenIn(Engine& engine, const PollArgs& poll, int32_t capacity,
                                      SessionSink sink) {

@@ -129,8 +129,7 @@ void Feeds::OnReadDone(bool ok) {
     return End(grpc::Status(grpc::StatusCode::INTERNAL, "the call came without a request"));
   }
   if (auto found = FindPlace(); !found) {
-    context_->AddTrailingMetadata("dfsmr-reason", std::string(Name(found.error().reason)));
-    return End({static_cast<grpc::StatusCode>(found.error().code), found.error().message});
+    return End(Refused(found.error(), context_));
   }
   const auto partitions = front_.outside().partitions;
   sources_.resize(partitions);

@@ -113,6 +113,28 @@ void Front::LoseInside(std::optional<PartitionId> of) {
   parts_.Lose(of, ending_);
 }
 
+void Front::Stop() {
+  stops_ = true;
+  std::deque<std::weak_ptr<Stoppable>> all;
+  {
+    const Lock lock(mutex_);
+    all.swap(stoppable_);
+  }
+  for (const auto& one : all) {
+    if (const auto call = one.lock()) call->Stop();
+  }
+}
+
+// The oldest that are over go, two for each that comes: so it holds few more than there are.
+void Front::TellOfStop(std::weak_ptr<Stoppable> call) {
+  const Lock lock(mutex_);
+  for (int looked = 0; looked < 2 && !stoppable_.empty(); ++looked) {
+    if (!stoppable_.front().expired()) stoppable_.push_back(stoppable_.front());
+    stoppable_.pop_front();
+  }
+  stoppable_.push_back(std::move(call));
+}
+
 void Front::EndAll() {
   closed_ = true;
   ending_ = true;

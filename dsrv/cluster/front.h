@@ -13,6 +13,7 @@
 #include <grpcpp/grpcpp.h>
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -64,6 +65,13 @@ struct Route {
 
 class Passing;
 
+// A call that ends by itself when the server stops.
+class Stoppable {
+ public:
+  virtual ~Stoppable() = default;
+  virtual void Stop() = 0;  // any thread
+};
+
 class Front final : public grpc::CallbackGenericService {
  public:
   // Has partitions adopt what home has changed in a namespace; empty: in any. `done` is called once,
@@ -113,7 +121,10 @@ class Front final : public grpc::CallbackGenericService {
   // What is under way in this process is lost, and will never be answered: it is answered here and
   // now. Follows ClearRoutes. With `of` only what is for that partition, which goes nowhere.
   void LoseInside(std::optional<PartitionId> of = {});
-  // Calls that come from clients from now on are refused: the server stops.
+  // The server is about to stop: polls are answered empty, and streams of work end that have
+  // nothing in hand.
+  void Stop();
+  // Calls that come from clients from now on are refused.
   void Close() { closed_ = true; }
   // Ends all calls that wait, or take too long. Those that come later, too.
   void EndAll();
@@ -153,12 +164,15 @@ class Front final : public grpc::CallbackGenericService {
   const Outside& outside() const { return outside_; }
   ClusterMeter& meter() { return meter_; }
   RecentLooks& looks() { return looks_; }
+  bool stops() const { return stops_; }
   bool closed() const { return closed_; }
   bool ending() const { return ending_; }
   // A call that is asked in parts begins, or is over: parts come from it although the front is
   // closed, and it counts between two of them.
   void EnterParted() { ++parted_; }
   void LeaveParted() { --parted_; }
+  // Is told when the server stops, if it is still there then.
+  void TellOfStop(std::weak_ptr<Stoppable> call);
   void Enter(const std::shared_ptr<Passing>& call);
   void Leave(Passing* call);
   // Has Passing::Tick called every few milliseconds until it says that it waits no more.
@@ -182,12 +196,14 @@ class Front final : public grpc::CallbackGenericService {
   std::vector<std::shared_ptr<const Route>> routes_ GUARDED(route_mutex_);  // by partition
   PartitionId any_ GUARDED(route_mutex_) = 0;  // the last one that was given out
   std::shared_ptr<grpc::GenericStub> own_ GUARDED(route_mutex_);
+  std::atomic<bool> stops_ = false;
   std::atomic<bool> closed_ = false;
   std::atomic<bool> ending_ = false;
   std::atomic<int> parted_ = 0;  // calls
   Mutex mutex_;
   ConditionVariable changed_;
   std::unordered_set<Passing*> calls_ GUARDED(mutex_);
+  std::deque<std::weak_ptr<Stoppable>> stoppable_ GUARDED(mutex_);  // some may be over
   std::vector<std::shared_ptr<Passing>> waiting_ GUARDED(mutex_);
   bool ended_ GUARDED(mutex_) = false;
   std::thread tender_;

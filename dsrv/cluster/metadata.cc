@@ -4,6 +4,7 @@
 
 #include "dsrv/access/door_key.h"
 #include "dsrv/cluster/proof.h"
+#include "fsm/base/reason.h"
 
 namespace dfsmr {
 namespace {
@@ -63,6 +64,13 @@ void PassTrailersBack(const Trailers& from, grpc::CallbackServerContext* to) {
 std::string ValueOf(const Trailers& trailers, std::string_view key) {
   const auto found = std::ranges::find(trailers, key, &Trailers::value_type::first);
   return found == trailers.end() ? std::string() : found->second;
+}
+
+grpc::Status Refused(const Error& why, grpc::CallbackServerContext* call) {
+  if (why.reason != Reason::kNone) {
+    call->AddTrailingMetadata("dfsmr-reason", std::string(Name(why.reason)));
+  }
+  return {static_cast<grpc::StatusCode>(why.code), why.message};
 }
 
 }  // namespace dfsmr

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "fsm/base/result.h"
+
 namespace dfsmr {
 
 using Metadata = std::multimap<grpc::string_ref, grpc::string_ref>;
@@ -33,6 +35,8 @@ bool IsPassedBack(const std::string& key);
 void PassTrailersBack(const grpc::ClientContext& from, grpc::CallbackServerContext* to);
 using Trailers = std::vector<std::pair<std::string, std::string>>;
 void PassTrailersBack(const Trailers& from, grpc::CallbackServerContext* to);
+// The status of a call that is refused; its reason goes with the trailers.
+grpc::Status Refused(const Error& why, grpc::CallbackServerContext* call);
 // The first value of a key; empty: there is none.
 std::string ValueOf(const Trailers& trailers, std::string_view key);
 

@@ -29,8 +29,7 @@ void ReadyCall::OnReadDone(bool ok) {
     return Finish(grpc::Status(grpc::StatusCode::INTERNAL, "the call came without a request"));
   }
   if (const auto wait = ToDuration("wait", asked.wait(), limits::kWait); !wait) {
-    context_->AddTrailingMetadata("dfsmr-reason", std::string(Name(wait.error().reason)));
-    return Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, wait.error().message));
+    return Finish(Refused(wait.error(), context_));
   }
   origin_ = OriginOf(*context_);
   auto taking = std::make_shared<Taking>(

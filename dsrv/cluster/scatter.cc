@@ -247,12 +247,7 @@ void Scatter::TakeNext(const Taking::Reply& next, v1::ReadyResponse taken,
   StartWriteAndFinish(&reply_, grpc::WriteOptions(), grpc::Status::OK);
 }
 
-void Scatter::Refuse(const Error& error) {
-  if (error.reason != Reason::kNone) {
-    context_->AddTrailingMetadata("dfsmr-reason", std::string(Name(error.reason)));
-  }
-  Finish(grpc::Status(static_cast<grpc::StatusCode>(error.code), error.message));
-}
+void Scatter::Refuse(const Error& error) { Finish(Refused(error, context_)); }
 
 void Scatter::EndAs(const DirectServices::Reply& reply) {
   PassTrailersBack(reply.trailers, context_);

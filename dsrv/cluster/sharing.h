@@ -9,6 +9,7 @@
 // An agent is welcomed by home first, and then by the others.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <deque>
 #include <map>
@@ -60,6 +61,11 @@ class Sharing {
   }
   // All that was asked.
   bool Answered() const { return results_.open() == 0 && extended_.open() == 0; }
+  // Nor does the worker have anything in hand.
+  bool Idle() const {
+    return Answered() &&
+           std::ranges::all_of(parts_, [](const Part& part) { return part.held.empty(); });
+  }
   bool opened() const { return open_.has_value(); }
   // The worker's namespace.
   const std::string& space() const { return open_->namespace_(); }

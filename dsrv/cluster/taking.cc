@@ -10,6 +10,7 @@
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/part_batch.h"
 #include "dsrv/cluster/run_after.h"
+#include "fsm/base/limits.h"
 
 namespace dfsmr {
 namespace {
@@ -61,6 +62,21 @@ v1::ReadyResponse TakenInOrder(const std::vector<PartitionId>& dealt,
   return whole;
 }
 
+v1::ReadyResponse CutToMessage(v1::ReadyResponse* taken) {
+  constexpr size_t kMost = limits::kMessage - (64 << 10);
+  auto& tasks = *taken->mutable_tasks();
+  size_t bytes = 0;
+  int fit = 0;
+  for (; fit < tasks.size(); ++fit) {
+    bytes += tasks[fit].ByteSizeLong() + 8;
+    if (fit > 0 && bytes > kMost) break;
+  }
+  v1::ReadyResponse others;
+  for (int i = fit; i < tasks.size(); ++i) *others.add_tasks() = std::move(tasks[i]);
+  tasks.DeleteSubrange(fit, tasks.size() - fit);
+  return others;
+}
+
 Taking::Taking(Front& front, std::shared_ptr<const DirectOrigin> origin, v1::ReadyRequest asked,
                Deadline deadline, Done done)
     : front_(front),
@@ -88,8 +104,20 @@ void Taking::Cancel() {
   const auto self = shared_from_this();
   const Turn turn(*this);
   cancelled_ = true;
-  if (!round_ || round_->takes) return;
-  for (const Asked& asked : round_->asked) {
+  if (round_ && !round_->takes) CancelRest(*round_);
+}
+
+void Taking::Stop() {
+  const auto self = shared_from_this();
+  const Turn turn(*this);
+  if (ended() || !round_ || round_->takes) return;
+  round_->over = true;
+  CancelRest(*round_);
+  End({});
+}
+
+void Taking::CancelRest(Round& round) {
+  for (const Asked& asked : round.asked) {
     if (!asked.done) asked.call->Cancel();
   }
 }
@@ -181,9 +209,7 @@ void Taking::Looked(const RoundPtr& round, milliseconds wait, size_t partition,
   const bool something = wait > milliseconds(0) && !found_[partition].levels().empty();
   if (round->left > 0 && !something) return;
   round->over = true;
-  for (const Asked& other : round->asked) {
-    if (!other.done) other.call->Cancel();
-  }
+  CancelRest(*round);
   something ? Look(milliseconds(0)) : Judge();
 }
 
@@ -200,6 +226,9 @@ void Taking::Judge() {
   EndShare();
   const auto dealt = Deal(found_, TasksWanted(asked_), choice);
   if (!dealt.empty()) return Take(dealt);
+  if (front_.stops()) return End({});
+  if (!waits_) front_.TellOfStop(weak_from_this());
+  waits_ = true;
   const auto left = std::chrono::duration_cast<milliseconds>(until_ - Clock::now());
   const size_t missing = unanswered_ + unreachable_;
   const bool none = missing == found_.size();
@@ -243,6 +272,8 @@ void Taking::Took(const RoundPtr& round, PartitionId partition, const Reply& rep
   }
   v1::ReadyResponse whole = TakenInOrder(dealt_, &taken_);
   if (whole.tasks().empty()) return LookAgain();
+  const v1::ReadyResponse others = CutToMessage(&whole);
+  AskGiveBack(front_, origin_, others.tasks(), /*perhaps=*/false);
   End({}, std::move(whole));
 }
 

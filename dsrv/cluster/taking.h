@@ -28,8 +28,10 @@ std::map<PartitionId, std::string> TakesOf(const v1::ReadyRequest& asked,
 // The tasks that were taken from partitions, in the order in which these were dealt. Moves them.
 v1::ReadyResponse TakenInOrder(const std::vector<PartitionId>& dealt,
                                std::map<PartitionId, v1::ReadyResponse>* taken);
+// Leaves as many as a client can receive in one message, one at least; returns the others.
+v1::ReadyResponse CutToMessage(v1::ReadyResponse* taken);
 
-class Taking final : public std::enable_shared_from_this<Taking> {
+class Taking final : public Stoppable, public std::enable_shared_from_this<Taking> {
  public:
   using Deadline = std::chrono::system_clock::time_point;
   // Without bytes: what is taken, perhaps nothing, or why nothing could be.
@@ -44,6 +46,8 @@ class Taking final : public std::enable_shared_from_this<Taking> {
   // The worker is gone: what was taken for it goes back, and it ends with CANCELLED, unless it has
   // ended.
   void Cancel();
+  // What has been taken is told; else it ends with nothing.
+  void Stop() override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -86,6 +90,7 @@ class Taking final : public std::enable_shared_from_this<Taking> {
       REQUIRES(mutex_);
   // Asks all of the round.
   void Begin(const RoundPtr& round) REQUIRES(mutex_);
+  static void CancelRest(Round& round);
   // Looks at all partitions, and waits there for so long if there is nothing.
   void Look(milliseconds wait) REQUIRES(mutex_);
   void Looked(const RoundPtr& round, milliseconds wait, size_t partition, const Reply& reply);
@@ -109,6 +114,7 @@ class Taking final : public std::enable_shared_from_this<Taking> {
   std::function<void()> end_ GUARDED(mutex_);  // calls it, at the end of the turn
   RoundPtr round_ GUARDED(mutex_);
   bool shares_ GUARDED(mutex_) = false;  // others wait for this one's look
+  bool waits_ GUARDED(mutex_) = false;  // and is told of a stop
   int waited_ GUARDED(mutex_) = 0;       // for others' looks
   std::vector<peer::PeekResponse> found_ GUARDED(mutex_);  // by partition
   milliseconds patience_ GUARDED(mutex_);                  // of this look, beyond its wait

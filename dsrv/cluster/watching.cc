@@ -146,10 +146,7 @@ void Watching::OnReadDone(bool ok) {
   }
   if (front_.closed()) return End(ServerStops());
   auto every = CheckWatch(request);
-  if (!every) {
-    context_->AddTrailingMetadata("dfsmr-reason", std::string(Name(every.error().reason)));
-    return End({static_cast<grpc::StatusCode>(every.error().code), every.error().message});
-  }
+  if (!every) return End(Refused(every.error(), context_));
   every_ = *every;
   topics_.resize(static_cast<size_t>(request.topics_size()));
   for (size_t topic = 0; topic < topics_.size(); ++topic) {

@@ -52,7 +52,15 @@ void Working::Begin() {
     return End(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server stops"),
                peer::WorkPart::GOES_ON);
   }
+  front_.TellOfStop(weak_from_this());
   ReadOn();
+}
+
+bool Working::MayEnd() const { return !of_agent_ && sharing_.opened() && sharing_.Idle(); }
+
+void Working::Stop() {
+  const Lock lock(mutex_);
+  if (!end_ && MayEnd()) End(grpc::Status::OK, peer::WorkPart::HALF_CLOSED);
 }
 
 // From the worker -------------------------------------------------------------------------------
@@ -177,7 +185,9 @@ void Working::TakeEnd(const PartPtr& from, const grpc::Status& status) {
   } else if (!status.ok() &&
              (status.error_code() != grpc::StatusCode::UNAVAILABLE || sharing_.Unwelcomed())) {
     return Fail(status, *from);
-  } else if (front_.closed() || front_.ending()) {
+  } else if (front_.stops() && MayEnd()) {
+    return End(grpc::Status::OK, peer::WorkPart::HALF_CLOSED);
+  } else if (front_.closed() || front_.ending()) {  // it reports through another server
     return End(grpc::Status(grpc::StatusCode::UNAVAILABLE, "the server stops"),
                peer::WorkPart::GOES_ON);
   } else {
@@ -277,14 +287,14 @@ void Working::OnCancel() {
 }
 
 void Working::Refuse(const Error& error) {
-  context_->AddTrailingMetadata("dfsmr-reason", std::string(Name(error.reason)));
-  End(grpc::Status(static_cast<grpc::StatusCode>(error.code), error.message),
-      peer::WorkPart::BROKEN);
+  End(Refused(error, context_), peer::WorkPart::BROKEN);
 }
 
 void Working::Fail(const grpc::Status& status, const PartStream& of) {
   PassTrailersBack(of.context, context_);
-  End(status, peer::WorkPart::BROKEN);
+  // Of a worker whose credential has ended no session keeps anything.
+  const bool for_good = status.error_code() == grpc::StatusCode::UNAUTHENTICATED;
+  End(status, for_good ? peer::WorkPart::HALF_CLOSED : peer::WorkPart::BROKEN);
 }
 
 void Working::End(const grpc::Status& status, peer::WorkPart::End of) {

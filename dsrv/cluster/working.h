@@ -23,6 +23,7 @@ namespace dfsmr {
 // Owns itself from Begin until it is done.
 class Working final : public grpc::ServerGenericBidiReactor,
                       public PartStream::Whole,
+                      public Stoppable,
                       public std::enable_shared_from_this<Working> {
  public:
   // Whether a call is such a one: it comes from a client, and is asked in parts (Front::Parts).
@@ -30,6 +31,8 @@ class Working final : public grpc::ServerGenericBidiReactor,
 
   Working(Front& front, grpc::GenericCallbackServerContext* context);
   void Begin();
+  // It ends if the worker has nothing in hand.
+  void Stop() override;
 
  private:
   using PartPtr = PartStream::Ptr;
@@ -41,6 +44,7 @@ class Working final : public grpc::ServerGenericBidiReactor,
   void OnDone() override;
 
   // From the worker.
+  bool MayEnd() const REQUIRES(mutex_);  // when the server stops
   void ReadOn() REQUIRES(mutex_);
   Result<Ok> Take() REQUIRES(mutex_);  // what was read
   void OpenSome() REQUIRES(mutex_);

@@ -112,9 +112,6 @@ Launched NotLaunched(const Error& error) {
 bool Failed(InstanceResult result) {
   return result == InstanceResult::kError || result == InstanceResult::kAborted;
 }
-bool Succeeded(InstanceResult result) {
-  return result == InstanceResult::kSuccess || result == InstanceResult::kWarning;
-}
 
 }  // namespace
 
@@ -333,7 +330,7 @@ void Launcher::Absorb(const Change& change) {
   const bool was_stuck = change.before.waits.Has(Wait::kStuck);
   const bool stuck = !was_stuck && !instance.Stopped() && instance.waits.Has(Wait::kStuck);
   const bool failed = change.Stopped() && Failed(instance.result) && !was_stuck;
-  const bool succeeded = change.Stopped() && Succeeded(instance.result);
+  const bool succeeded = change.Stopped() && EndedWell(instance.result);
   if (!stuck && !failed && !succeeded) return;
   ended_.push_back({instance.ns, instance.provenance->cause, instance.id, stuck || failed,
                     instance.provenance->time});

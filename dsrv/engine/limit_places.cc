@@ -18,11 +18,19 @@ constexpr Duration kPauseLeast = std::chrono::milliseconds(200);
 constexpr Duration kPauseMost = std::chrono::seconds(5);
 constexpr Duration kHomesTurn = std::chrono::milliseconds(20);
 
+Agenda::Subject SubjectOfKey(const std::string& key) {
+  return BuiltInOf(key) == BuiltIn::kQueue ? Agenda::Subject::kQueue : Agenda::Subject::kAction;
+}
+
+bool ComesFirst(const rows::Message::Wanted::Turn& a, const rows::Message::Wanted::Turn& b) {
+  return a.priority != b.priority ? a.priority > b.priority : a.since < b.since;
+}
+
 }  // namespace
 
 void LimitPlaces::Restore(const rows::CountedRow& row) {
   const std::string full = ResidentKey(row.ns, row.key);
-  const Share share{row.counts, row.wanted, row.places, row.held};
+  const Share share{row.counts, row.wanted, row.places, row.held, {}};
   if (!turn_.at_home()) {
     Here& here = here_[full];
     static_cast<Share&>(here) = share;
@@ -55,9 +63,16 @@ void LimitPlaces::Put(const std::string& full, PartitionId partition, const Shar
 
 uint64_t LimitPlaces::ReadyOf(const std::string& full) const {
   const auto [ns, key] = SplitKey(full);
-  const auto subject = BuiltInOf(key) == BuiltIn::kQueue ? Agenda::Subject::kQueue
-                                                         : Agenda::Subject::kAction;
-  return agenda_.ReadyIn(ns, subject, NameIn(key));
+  return agenda_.ReadyIn(ns, SubjectOfKey(key), NameIn(key));
+}
+
+std::deque<LimitPlaces::Turn> LimitPlaces::FirstOf(const std::string& full, size_t most) const {
+  const auto [ns, key] = SplitKey(full);
+  std::deque<Turn> first;
+  for (const Agenda::Turn& one : agenda_.FirstIn(ns, SubjectOfKey(key), NameIn(key), most)) {
+    first.push_back({one.priority, one.since});
+  }
+  return first;
 }
 
 void LimitPlaces::Forget(const std::string& ns) {
@@ -82,7 +97,10 @@ void LimitPlaces::Forget(const std::string& ns) {
 }
 
 void LimitPlaces::Took(const std::string& full) {
-  if (const auto key = keys_.find(full); key != keys_.end()) key->second.own = false;
+  if (const auto key = keys_.find(full); key != keys_.end()) {
+    key->second.own = false;
+    key->second.own_again = {};
+  }
   const auto here = here_.find(full);
   if (here == here_.end()) return;
   if (here->second.fresh > 0) --here->second.fresh;
@@ -108,6 +126,7 @@ void LimitPlaces::TakeWanted(PartitionId from, const rows::Message::Wanted& want
   Key& key = keys_[full];
   Share& share = key.shares[from];
   Want(key, share, wanted.by);
+  share.first.assign(wanted.first.begin(), wanted.first.end());
   const uint64_t back = std::min(share.places, wanted.back);
   share.places -= back;
   Put(full, from, share);
@@ -157,28 +176,43 @@ bool LimitPlaces::Give() {
   return any;
 }
 
-// In turn, home among them. False: none has been given.
+// Of one that has told nothing since home was opened it is not known since when its task is ready:
+// it comes before its equals.
+PartitionId LimitPlaces::NextOf(const std::string& full, const Key& key) const {
+  PartitionId next = options_.partition;
+  std::optional<Turn> best;
+  if (turn_.real() >= key.own_again) {
+    const auto own = FirstOf(full, 1);
+    if (!own.empty()) best = own.front();
+  }
+  for (const auto& [id, share] : key.shares) {
+    if (share.wanted == 0) continue;
+    const Turn first = share.first.empty() ? Turn{.since = {}} : share.first.front();
+    if (best && !/*mutant message-limit-place-in-turn*/ ComesFirst(first, *best) /*end*/) continue;
+    best = first;
+    next = id;
+  }
+  return next;
+}
+
+// False: none has been given.
 bool LimitPlaces::GiveOf(const std::string& full, Key& key) {
   const auto [ns, name] = SplitKey(full);
   std::map<PartitionId, uint64_t> given;
   while (key.wanted > 0 && table_.HasRoom(ns, name, "", turn_.clock())) {
     if (key.own && turn_.real() < key.own_until && ReadyOf(full) > 0) break;
-    key.own = false;
-    auto next = key.shares.upper_bound(key.last);
-    const bool wraps = next == key.shares.end();
-    if (wraps) next = key.shares.begin();
-    if (wraps && key.last != options_.partition && ReadyOf(full) > 0) {
-      key.last = options_.partition;
+    if (std::exchange(key.own, false)) key.own_again = turn_.real() + kPauseLeast;
+    const PartitionId next = NextOf(full, key);
+    if (next == options_.partition) {
       key.own = true;
       key.own_until = turn_.real() + kHomesTurn;
       break;
     }
-    key.last = next->first;
-    Share& share = next->second;
-    if (share.wanted == 0) continue;
+    Share& share = key.shares[next];
+    if (!share.first.empty()) share.first.pop_front();
     Want(key, share, -1);
     ++share.places;
-    ++given[next->first];
+    ++given[next];
     counts_.CountGuest(ns, name, +1);
     numbers_.Spent(ns, name);
   }
@@ -208,7 +242,8 @@ void LimitPlaces::TakePlaces(const rows::Message::Places& places) {
   const std::string full = ResidentKey(places.ns, places.key);
   const auto found = here_.find(full);
   if (found == here_.end()) {  // it has no number any more
-    return messages_.Send(kHome, {rows::Message::Wanted{places.ns, places.key, 0, places.more}});
+    return messages_.Send(
+        kHome, {rows::Message::Wanted{places.ns, places.key, 0, places.more, {}}});
   }
   Here& here = found->second;
   here.places += places.more;
@@ -261,11 +296,16 @@ void LimitPlaces::TellOf(const std::string& full, Here& here) {
   }
   const auto by = static_cast<int64_t>(here.wanted - before.wanted);
   const int64_t held = here.held - before.held;
-  if (by == 0 && back == 0 && held == 0) return;
+  here.first = here.wanted > 0 ? FirstOf(full, here.fresh + here.wanted) : std::deque<Turn>();
+  const size_t served = std::min<size_t>(here.fresh, here.first.size());  // have a place
+  here.first.erase(here.first.begin(), here.first.begin() + static_cast<std::ptrdiff_t>(served));
+  const bool same = here.first == before.first;
+  if (by == 0 && back == 0 && held == 0 && same) return;
   if (held != 0) messages_.Send(kHome, {rows::Message::Held{ns, key, held}});
-  if (by != 0 || back > 0) {
+  if (by != 0 || back > 0 || !same) {
     /*mutant message-limit-place-kept*/ messages_.Send(
-        kHome, {rows::Message::Wanted{ns, key, by, back}}); /*end*/
+        kHome, {rows::Message::Wanted{
+                   ns, key, by, back, {here.first.begin(), here.first.end()}}}); /*end*/
   }
   if (here.counts) Open(full, here);
   Put(full, options_.partition, here);

@@ -1,10 +1,12 @@
 // The limits of queues and actions over several partitions. Home has the places. A partition asks
 // for some when tasks are ready there that have none, and gives each back when its task is over, or
 // when nobody has taken a task for it in a while. So never more are in hand than may be; those that
-// were in hand before the key had a number count besides, and are told of.
+// were in hand before the key had a number count besides, and are told of. Home knows which
+// priorities want a place, and since when: the next task of all partitions gets the next place.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <set>
 #include <string>
@@ -53,11 +55,13 @@ class LimitPlaces {
   void TellHome();
 
  private:
+  using Turn = rows::Message::Wanted::Turn;
   struct Share {  // of another partition, or elsewhere of this one
     bool counts = false;  // elsewhere: it has a number
     uint64_t wanted = 0;
     uint64_t places = 0;
     int64_t held = 0;  // without places
+    std::deque<Turn> first;  // that want a place, the next first; elsewhere: as home was told
   };
   struct Here : Share {         // elsewhere
     uint64_t fresh = 0;         // places for which no task has been handed out
@@ -68,17 +72,20 @@ class LimitPlaces {
   struct Key {  // at home
     std::map<PartitionId, Share> shares;
     uint64_t wanted = 0;  // of all of them
-    PartitionId last = 0;  // that was given one
-    bool own = false;     // it is home's turn
+    bool own = false;      // it is home's turn
     Timestamp own_until;
+    Timestamp own_again;  // home had its turn in vain, and has none before
   };
 
   void Put(const std::string& full, PartitionId partition, const Share& share);
   bool GiveOf(const std::string& full, Key& key);
+  // The partition whose task is next; home, if that has its turn.
+  PartitionId NextOf(const std::string& full, const Key& key) const;
   void Want(Key& key, Share& share, int64_t by);
   void TellOf(const std::string& full, Here& here);
   void Open(const std::string& full, const Here& here);
   uint64_t ReadyOf(const std::string& full) const;
+  std::deque<Turn> FirstOf(const std::string& full, size_t most) const;
 
   OpenTurn& turn_;
   LimitTable& table_;

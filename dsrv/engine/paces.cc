@@ -36,7 +36,8 @@ std::vector<double> PercentsOf(const MachineState& machine, const std::string& n
     const NodeIndex found = nodes ? nodes->Find(node) : kNoNode;
     if (found == kNoNode) continue;
     const TimeoutPolicy& policy = nodes->nodes[found].settings->timeout;
-    if (policy.strategy == TimeoutPolicy::Strategy::kPercentile) percents.push_back(policy.value);
+      const bool learned = policy.strategy == TimeoutPolicy::Strategy::kPercentile;
+    if (learned && !policy.AtMostOnce()) percents.push_back(policy.value);
   }
   std::ranges::sort(percents);
   const auto same = std::ranges::unique(percents);

@@ -111,8 +111,7 @@ void Statistics::Note(const Event& event, MachineState& machine) {
       break;
     case ChangeKind::kFinished: {
       const InstanceResult result = ResultOf(event);
-      const bool good = result == InstanceResult::kSuccess || result == InstanceResult::kWarning;
-      ++(good                                   ? now().succeeded
+      ++(EndedWell(result)                      ? now().succeeded
          : result == InstanceResult::kCancelled ? now().cancelled
                                                 : now().failed);
       if (result != InstanceResult::kError) break;

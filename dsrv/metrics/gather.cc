@@ -17,6 +17,7 @@
 #include "dsrv/engine/survey.h"
 #include "dsrv/engine/triggers.h"
 #include "dsrv/engine/trust.h"
+#include "storage/place.h"
 #include "storage/rows/occurrence_heads.h"
 
 namespace dfsmr::metrics {
@@ -67,7 +68,7 @@ void AddLimits(Engine& engine, const std::string& ns, size_t* left, Snapshot* sn
   *left -= std::min(most, all.size());
   if (all.size() > most) return;  // no number is better than one that leaves some out
   // What is held anywhere home tells, and who waits; only tasks wait where they are.
-  const bool home = engine.reader().partition == PartitionId{0};
+  const bool home = engine.reader().partition == kHome;
   for (const LimitView& limit : all) {
     if (!home && !IsTask(BuiltInOf(limit.key))) continue;
     LimitCounts& counts = snapshot->limits[{ns, limit.key.substr(0, limit.key.find('/'))}];

@@ -195,6 +195,26 @@ uint64_t Agenda::ReadyIn(const std::string& ns, Subject subject, const std::stri
   return ready;
 }
 
+std::vector<Agenda::Turn> Agenda::FirstIn(const std::string& ns, Subject subject,
+                                          const std::string& name, size_t most) const {
+  std::vector<Turn> first;
+  const auto gate = gates_.find(GateName(ns, subject, name));
+  if (gate == gates_.end()) return first;
+  for (const std::string& address : gate->second.queues) {
+    const auto queue = queues_.find(address);
+    if (queue == queues_.end()) continue;
+    size_t left = most;
+    for (const auto& [priority, entries] : queue->second->levels) {
+      for (size_t i = 0; i < entries.size() && left > 0; ++i, --left) {
+        first.push_back({priority, entries[i].since});
+      }
+    }
+  }
+  std::ranges::stable_sort(first, [](const Turn& a, const Turn& b) { return a.Before(b); });
+  if (first.size() > most) first.resize(most);
+  return first;
+}
+
 void Agenda::SetFrozen(const std::string& ns, bool frozen) {
   if (frozen) {
     frozen_.insert(ns);

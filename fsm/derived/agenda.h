@@ -166,6 +166,19 @@ class Agenda {
   // How many are ready in a queue, or of an action, that was closed once.
   uint64_t ReadyIn(const std::string& ns, Subject subject, const std::string& name) const;
 
+  // Of these the first, as many: by priority, highest first, of equals the oldest.
+  struct Turn {
+    int64_t priority = 0;
+    Timestamp since;
+    friend bool operator==(const Turn&, const Turn&) = default;
+    // Whether it comes before another one.
+    bool Before(const Turn& other) const {
+      return priority != other.priority ? priority > other.priority : since < other.since;
+    }
+  };
+  std::vector<Turn> FirstIn(const std::string& ns, Subject subject, const std::string& name,
+                            size_t most) const;
+
   // Drops the queues of versions before `version`: none of their entries is handed out any more.
   void DropVersions(const std::string& ns, const std::string& machine, uint32_t before);
 

@@ -38,10 +38,6 @@ MemberShare::Kind KindOf(const Instance& instance) {
   }
 }
 
-bool EndedWell(const Instance& instance) {
-  return instance.result == InstanceResult::kSuccess || instance.result == InstanceResult::kWarning;
-}
-
 }  // namespace
 
 double ProgressOf(const Instance& instance) {
@@ -49,7 +45,7 @@ double ProgressOf(const Instance& instance) {
     const PlanState& plan = *instance.plan;
     const double progress = (plan.done_weight + plan.partial) / plan.weight;
     // Nothing weighs, or too much.
-    if (!std::isfinite(progress)) return EndedWell(instance) ? 1 : 0;
+    if (!std::isfinite(progress)) return EndedWell(instance.result) ? 1 : 0;
     return std::clamp(progress, 0.0, 1.0);
   }
   double progress = instance.Stopped() ? 1 : 0;

@@ -69,6 +69,10 @@ enum class CancelMode : uint8_t { kNone, kCancel, kForce, kKill };  // the later
 
 std::string_view Name(InstanceState state);    // "RUNNING"
 std::string_view Name(InstanceResult result);  // "SUCCESS"
+// SUCCESS, or with warnings.
+inline bool EndedWell(InstanceResult result) {
+  return result == InstanceResult::kSuccess || result == InstanceResult::kWarning;
+}
 
 // Nodes that no machine lists but a stopped instance may stand on.
 inline constexpr NodeIndex kAbortedIndex = kNoNode - 1;

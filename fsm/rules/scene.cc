@@ -111,7 +111,7 @@ void Stop(Scene& scene, InstanceResult result, NodeIndex where, uint64_t visit, 
   SetState(scene, InstanceState::kStopped);
   instance.result = result;
   instance.end_time = scene.now;
-  const bool well = result == InstanceResult::kSuccess || result == InstanceResult::kWarning;
+  const bool well = EndedWell(result);
   /*mutant success-keeps-error*/ if (well)
     instance.error.clear(); /*end*/  // of a failure on the way
   if (!error.empty()) instance.error = std::move(error);

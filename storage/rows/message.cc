@@ -1,5 +1,6 @@
 #include "storage/rows/message.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "storage/rows/encoding.h"
@@ -230,6 +231,10 @@ void Pack(const Message::Wanted& wanted, record::Message* out) {
   to->set_key(wanted.key);
   to->set_by(wanted.by);
   to->set_back(wanted.back);
+  for (const Message::Wanted::Turn& one : wanted.first) {
+    to->add_priorities(one.priority);
+    to->add_since(Micros(one.since));
+  }
 }
 
 void Pack(const Message::Places& places, record::Message* out) {
@@ -359,6 +364,15 @@ Result<Message> Unpack(const record::Message::Yield& in) {
   if (in.mode() > static_cast<uint32_t>(CancelMode::kKill)) return NoMessage();
   return Message{Message::Yield{in.ns(), in.instance(), static_cast<CancelMode>(in.mode()),
                                 in.why()}};
+}
+
+Message Unpack(const record::Message::Wanted& in) {
+  Message::Wanted wanted{in.ns(), in.key(), in.by(), in.back()};
+  const int turns = std::min(in.priorities_size(), in.since_size());
+  for (int i = 0; i < turns; ++i) {
+    wanted.first.push_back({in.priorities(i), FromMicros(in.since(i))});
+  }
+  return {std::move(wanted)};
 }
 
 Message Unpack(const record::Message::Learned& in) {
@@ -493,10 +507,8 @@ Result<Message> DecodeMessage(std::string_view text) {
       const auto& one = in.held();
       return Message{Message::Held{one.ns(), one.key(), one.by()}};
     }
-    case record::Message::kWanted: {
-      const auto& one = in.wanted();
-      return Message{Message::Wanted{one.ns(), one.key(), one.by(), one.back()}};
-    }
+    case record::Message::kWanted:
+      return Unpack(in.wanted());
     case record::Message::kPlaces: {
       const auto& one = in.places();
       return Message{Message::Places{one.ns(), one.key(), one.more()}};

@@ -3,10 +3,12 @@ import threading
 import time
 
 import grpc
+import pytest
 
 from cluster_servers import persist, seen_by
 from stubs import v1
-from support import Refusal, WorkStream, eventually, extend_item, only, refused
+from test_security import ADMIN_SECRET, Holder, token_flags
+from support import Refusal, WorkStream, duration, eventually, extend_item, only, refused
 from test_partitions import fair, parted, shares  # noqa: F401: a fixture
 
 AWAY = 20.0  # seconds within which work goes on when a server is killed
@@ -477,3 +479,45 @@ def test_what_reports_take_beside_goes_back_when_their_callers_are_gone(parted):
     # Measured: 0.1 to 0.5 a call, 0.8 on a crowded machine; 0.9 to 1.2 where nothing is given back.
     lost = len(names - done)
     assert lost < 0.87 * len(given_up), f"{lost} lost by {len(given_up)} calls"
+
+
+def test_polls_are_answered_empty_by_a_server_that_stops(parted):  # noqa: F811
+    servers = parted(2)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(JOB)
+    polls = [spaces[1].later("Ready", spaces[1].ready_request("job", wait=60), timeout=70)
+             for _ in range(8)]
+    idle = spaces[1].work(machine="job", max_tasks=2)
+    spaces[0].start("job", "one")
+    spaces[0].start("job", "two")
+    eventually(lambda: sum(poll.done() for poll in polls) + len(idle.tasks) >= 2)
+    for task in idle.tasks:
+        assert only(idle.report(task)).accepted.node == "done"
+    servers[1].terminate()
+    answered = [poll.result(20.0).tasks for poll in polls]
+    assert sum(len(tasks) for tasks in answered) + len(idle.tasks) == 2
+    assert idle.await_end(20.0) == "OK"
+    assert servers[1].exit_status() == 0
+
+
+@pytest.mark.parametrize("kept", [{}, {"session": "s", "keep_for": duration(60)}],
+                         ids=["alone", "session"])
+def test_what_a_stream_has_in_hand_is_for_others_when_its_token_ends(sharers, tmp_path, kept):
+    sharers.flags = ("--partitions", "8")
+    server = sharers(*map(str, token_flags(tmp_path)))
+    root = Holder(server, ADMIN_SECRET)
+    space = root.space()
+    space.define(JOB)
+    for number in range(16):
+        space.start("job", f"job-{number}")
+    holder = root.create("worker", "default")
+    with holder.space("default").work(max_tasks=16, **kept) as worker:
+        worker.await_tasks(16)
+        root.revoke(holder)
+        assert worker.await_end() == "UNAUTHENTICATED"
+    again = []
+
+    def taken():
+        again.extend(space.ready(max_tasks=16, wait=1.0))
+        return len(again) == 16
+    eventually(taken)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -194,6 +195,53 @@ void NumberedLater(uint64_t seed) {
     REQUIRE(stage.Running(all) == 1);
     REQUIRE(stage.DoOne());
     stage.Settle();
+  }
+}
+
+// Tasks of all partitions have the places of their queue by priority, of equals the oldest first.
+void PlacesInOrder(uint64_t seed) {
+  Stage stage(seed);
+  stage.Define(
+      "id: placed\nnodes: {work: {start: true, queue: few, timeout: 0.0, transitions: {ok: done}}, "
+      "done: {final: true}}\n");
+  const auto set = [&stage](uint32_t max) {
+    REQUIRE(stage.at(kHome).Do(
+        [&](Engine& e) { return e.limits().Override("ns", "queue:few", {.max = max}); }));
+    stage.Carry();
+  };
+  set(0);
+  std::map<std::string, std::pair<int32_t, int>> turns;  // by instance
+  for (int number = 0; number < 9; ++number) {
+    const std::string id = stage.Anywhere();
+    const auto priority = static_cast<int32_t>(stage.random.Below(3));
+    REQUIRE(stage.Of(id).TryStart({.machine = "placed", .id = id, .priority = priority}));
+    turns[id] = {-priority, number};
+    stage.Elapse(50ms);
+    stage.Carry();
+  }
+  // At each partition a worker waits.
+  std::vector<Task> given;
+  const auto wait = [&](PartitionId id) {
+    PollArgs poll{.filter = {.ns = "ns"}, .worker = "w", .until = stage.at(id).now() + 1h};
+    REQUIRE(stage.at(id).Do([&](Engine& e) {
+      return e.Poll(std::move(poll), [&given](std::vector<Task> tasks) {
+        std::ranges::move(tasks, std::back_inserter(given));
+      });
+    }));
+  };
+  for (PartitionId id = 0; id < stage.size(); ++id) wait(id);
+  set(1);
+  while (!turns.empty()) {
+    stage.Elapse(1ms);
+    stage.Carry();
+    REQUIRE(given.size() <= 1);
+    for (const Task& task : std::exchange(given, {})) {
+      const auto turn = turns.extract(task.instance);
+      REQUIRE(turn);
+      for (const auto& [other, its] : turns) REQUIRE(turn.mapped() < its);
+      REQUIRE(stage.Of(task.instance).Report(task, "ok"));
+      wait(stage.PlaceOf(task.instance));
+    }
   }
 }
 
@@ -502,6 +550,7 @@ const std::vector<NamedScene> kScenes = {{"orders to members", OrdersToMembers},
                                          {"a backfill across partitions", BackfillAcross},
                                          {"held unasked", HeldUnasked},
                                          {"numbered later", NumberedLater},
+                                         {"places in order", PlacesInOrder},
                                          {"told to give way", ToldToGiveWay},
                                          {"a paused trigger", PausedTrigger},
                                          {"polls elsewhere", PollsElsewhere},

@@ -4,6 +4,7 @@ import { onAnswered } from "./api/call";
 import { toRefusal, type Refusal } from "./api/refusal";
 import { Empty, Refused } from "./parts/bits";
 import { Shell } from "./parts/shell";
+import { askAhead } from "./pages/asks";
 import { loadAhead, pageAt } from "./pages/routes";
 import { SignInPage } from "./pages/signin";
 import { runClock } from "./state/clock";
@@ -79,6 +80,11 @@ listenToKeys();
 runClock();
 runWatch();
 const asked = session.peek() ? Promise.resolve() : loadSession();
-asked.catch(() => undefined); // the page tells it
+asked.then(
+  () => {
+    if (signedIn.peek()) askAhead(parts.peek());
+  },
+  () => undefined, // the page tells it
+);
 // Drawn once the page is there: each time that less is drawn first costs as much as the page.
 void loadAhead(parts.value).then(() => render(<App />, document.getElementById("app")!));

@@ -59,12 +59,39 @@ export async function post(
   return response;
 }
 
+const KEPT_MS = 10_000; // an answer that nobody has taken by then is old
+const ahead = new Map<string, Promise<unknown>>();
+
+// Asks while the code of the page that needs the answer is on its way. The first call of the same takes it.
+export function callAhead<S extends ServiceName, M extends MethodName<S>>(
+  service: S,
+  method: M,
+  request: RequestOf<S, M>,
+): Promise<ReplyOf<S, M>> {
+  const key = JSON.stringify([service, method, request]);
+  const answer = (ahead.get(key) as Promise<ReplyOf<S, M>> | undefined) ?? call(service, method, request);
+  answer.catch(() => undefined); // whoever takes it tells it
+  ahead.set(key, answer);
+  setTimeout(() => ahead.delete(key), KEPT_MS);
+  return answer;
+}
+
+function takeAhead(...asked: unknown[]): Promise<unknown> | undefined {
+  if (ahead.size === 0) return undefined;
+  const key = JSON.stringify(asked);
+  const answer = ahead.get(key);
+  ahead.delete(key);
+  return answer;
+}
+
 export async function call<S extends ServiceName, M extends MethodName<S>>(
   service: S,
   method: M,
   request: RequestOf<S, M>,
   signal?: AbortSignal,
 ): Promise<ReplyOf<S, M>> {
+  const early = takeAhead(service, method, request);
+  if (early) return early as Promise<ReplyOf<S, M>>;
   const response = await post(methodPath(service, method), request, signal);
   answered((request as { namespace?: string }).namespace);
   return response.json();

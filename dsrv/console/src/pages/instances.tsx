@@ -17,8 +17,8 @@ import { views } from "../state/settings";
 import { clean } from "../text/clean";
 import { terms, valueOf, withTerm } from "../text/filter";
 import { count, plural, word } from "../text/words";
+import { countsAsked, instancesAsked, LISTED } from "./asks";
 
-const SIZE = 100;
 const ORDERS: [string, string][] = [
   ["-changed", "changed last"],
   ["changed", "longest at rest"],
@@ -39,20 +39,15 @@ export function InstancesPage() {
   useEffect(() => select(new Set()), [filter, space]);
   const list = usePages<InstanceJson>(
     async (pageToken, signal) => {
-      const reply = await call(
-        "RunnerService",
-        "ListInstances",
-        { namespace: space, filter, orderBy: order, brief, dryRun, pageSize: SIZE, pageToken },
-        signal,
-      );
+      const reply = await call("RunnerService", "ListInstances", instancesAsked(pageToken), signal);
       return { rows: reply.instances ?? [], next: reply.nextPageToken, backTo: reply.backTo };
     },
     [space, filter, order, brief, dryRun],
-    { size: SIZE },
+    { size: LISTED },
   );
   // What is refused has no rows; those of the filter before stay while the server is only away.
   const refused = list.refusal !== undefined && (list.rows === undefined || list.refusal.lasting);
-  const searching = list.next !== undefined && (list.rows?.length ?? 0) % SIZE !== 0 && list.backTo;
+  const searching = list.next !== undefined && (list.rows?.length ?? 0) % LISTED !== 0 && list.backTo;
   return (
     <>
       <Head title="Instances">
@@ -164,12 +159,7 @@ function States({ filter }: { filter: string }) {
   const chosen = valueOf(filter, "state")?.toUpperCase();
   const counts = useLoad(
     (signal) =>
-      call(
-        "ViewService",
-        "CountInstances",
-        { namespace: namespace.value, filter: rest, by: "STATE" },
-        signal,
-      ),
+      call("ViewService", "CountInstances", countsAsked(filter), signal),
     [namespace.value, rest],
     10_000,
   );

@@ -10,10 +10,11 @@ import { List, type Column } from "../parts/list";
 import { startOf } from "../parts/start";
 import { Id, Link, None, State, Text, Time } from "../parts/text";
 import { useWatch } from "../state/load";
-import { go, namespace, parts, query, setQuery, to } from "../state/route";
+import { go, parts, query, setQuery, to } from "../state/route";
 import { cleanLines } from "../text/clean";
 import { term } from "../text/filter";
 import { capital, count, duration, percent } from "../text/words";
+import { machineTopic, movesTopic } from "./asks";
 import { NodeDurations } from "./durations";
 import { Compare, OfVersions, Versions } from "./versions";
 
@@ -27,7 +28,7 @@ const TABS: Tab[] = [
 
 function useMoves(id: string): Move[] {
   const { data } = useWatch<ChangeJson[]>(
-    { changes: { namespace: namespace.value, machine: id, kinds: ["TRANSITIONED"] } },
+    movesTopic(id),
     (message, before) => {
       const since = Date.now() - RECENT;
       return [
@@ -46,10 +47,7 @@ function useMoves(id: string): Move[] {
 export function MachinePage() {
   const id = parts.value[3]!;
   const version = Number(query.value.get("version") ?? 0);
-  const { data: machine, gone } = useWatch<MachineJson>(
-    { machine: { namespace: namespace.value, id, version } },
-    (message) => message.machine,
-  );
+  const { data: machine, gone } = useWatch<MachineJson>(machineTopic(id), (message) => message.machine);
   const tab = tabOf(TABS);
   useGraph(tab === "graph");
   if (gone && !machine) {

@@ -10,24 +10,20 @@ import { useLoad } from "../state/load";
 import { usePages } from "../state/pages";
 import { go, namespace, query, setQuery, to } from "../state/route";
 import { capital, count, percent } from "../text/words";
+import { machinesAsked, overviewTopic } from "./asks";
 
 export function MachinesPage() {
   const kind = query.value.get("kind") ?? "";
   const like = query.value.get("like") ?? "";
   const list = usePages<MachineJson>(
     async (pageToken, signal) => {
-      const reply = await call(
-        "RunnerService",
-        "ListMachines",
-        { namespace: namespace.value, pageSize: 500, pageToken },
-        signal,
-      );
+      const reply = await call("RunnerService", "ListMachines", machinesAsked(pageToken), signal);
       return { rows: reply.machines ?? [], next: reply.nextPageToken };
     },
     [namespace.value],
   );
   const hour = useLoad(
-    (signal) => call("ViewService", "GetOverview", { namespace: namespace.value }, signal),
+    (signal) => call("ViewService", "GetOverview", overviewTopic().overview, signal),
     [namespace.value],
     10_000,
   );

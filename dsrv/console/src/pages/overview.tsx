@@ -3,11 +3,13 @@ import type { MachineRowJson, OverviewJson, SlowNodeJson, Trouble_KindJson, Trou
 import { Empty, Facts, Head, Panel, Waiting } from "../parts/bits";
 import { Minutes } from "../parts/chart";
 import { List, type Column } from "../parts/list";
+import { usePortions } from "../parts/portions";
 import { Id, Link, Mark, None, State, Text, Time } from "../parts/text";
 import { useWatch } from "../state/load";
-import { namespace, to } from "../state/route";
+import { to } from "../state/route";
 import { term } from "../text/filter";
 import { bytes, capital, count, duration, percent, plural } from "../text/words";
+import { overviewTopic } from "./asks";
 
 const SAID: Record<Trouble_KindJson, [string, string, string]> = {
   KIND_UNSPECIFIED: ["", "trouble", "pending"],
@@ -23,10 +25,7 @@ const SAID: Record<Trouble_KindJson, [string, string, string]> = {
 };
 
 export function OverviewPage() {
-  const { data, gone } = useWatch<OverviewJson>(
-    { overview: { namespace: namespace.value } },
-    (message) => message.overview,
-  );
+  const { data, gone } = useWatch<OverviewJson>(overviewTopic(), (message) => message.overview);
   return (
     <>
       <Head title="Overview" />
@@ -40,6 +39,7 @@ function Overview({ of }: { of: OverviewJson }) {
   const machines = of.machines ?? [];
   const shown = machines.filter((row) => row.kind !== "action" || Number(row.now?.running ?? 0) > 0);
   const minutes = of.minutes ?? [];
+  const drawn = usePortions(3, 1, { unseen: true }); // the lists below come after what is seen at once
   return (
     <div class="stack">
       {(of.missing ?? []).length > 0 && (
@@ -91,30 +91,40 @@ function Overview({ of }: { of: OverviewJson }) {
               />
             </Panel>
           </div>
-          <Panel class="flush" title="Machines" aside={<Link to={to("machines")}>All</Link>}>
-            <List
-              name="Machines"
-              rows={shown.slice(0, 20)}
-              columns={MACHINES}
-              rowKey={(row) => row.id!}
-              link={(row) => to("machines", row.id!)}
-            />
-          </Panel>
-          {(of.slow ?? []).length > 0 && (
-            <Panel class="flush" title="Where the time goes, of the last hour">
-              <List
-                name="Slowest nodes"
-                rows={of.slow!}
-                columns={SLOW}
-                rowKey={(row) => `${row.machine}.${row.node}`}
-                link={(row) => to("machines", row.machine!, { node: row.node })}
-              />
-            </Panel>
-          )}
+          {drawn > 1 && <Machines of={shown.slice(0, 20)} />}
+          {drawn > 2 && (of.slow ?? []).length > 0 && <Slow of={of.slow!} />}
         </>
       )}
-      <Server of={of} />
+      {drawn > 2 && <Server of={of} />}
     </div>
+  );
+}
+
+function Machines({ of }: { of: MachineRowJson[] }) {
+  return (
+    <Panel class="flush" title="Machines" aside={<Link to={to("machines")}>All</Link>}>
+      <List
+        name="Machines"
+        rows={of}
+        columns={MACHINES}
+        rowKey={(row) => row.id!}
+        link={(row) => to("machines", row.id!)}
+      />
+    </Panel>
+  );
+}
+
+function Slow({ of }: { of: SlowNodeJson[] }) {
+  return (
+    <Panel class="flush" title="Where the time goes, of the last hour">
+      <List
+        name="Slowest nodes"
+        rows={of}
+        columns={SLOW}
+        rowKey={(row) => `${row.machine}.${row.node}`}
+        link={(row) => to("machines", row.machine!, { node: row.node })}
+      />
+    </Panel>
   );
 }
 

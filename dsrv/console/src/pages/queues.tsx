@@ -6,9 +6,10 @@ import type { Column } from "../parts/list";
 import { Id, Link, None, Time } from "../parts/text";
 import { useWatch } from "../state/load";
 import { watchedList } from "../state/pages";
-import { namespace, query, setQuery, to } from "../state/route";
+import { query, setQuery, to } from "../state/route";
 import { term } from "../text/filter";
 import { count, duration } from "../text/words";
+import { queuesTopic } from "./asks";
 
 const COLUMNS: Column<QueueRowJson>[] = [
   { id: "queue", title: "Queue", narrow: true, cell: (row) => <Id of={row.queue} /> },
@@ -77,7 +78,7 @@ export function QueuesPage() {
   const queue = query.value.get("queue") ?? "";
   const list = watchedList(
     useWatch<QueueRowJson[]>(
-      { queues: { namespace: namespace.value, machine, queue, pageSize: 1000 } },
+      queuesTopic(),
       (message) => message.queues && (message.queues.queues ?? []),
     ),
   );

@@ -13,6 +13,7 @@ import { clean } from "../text/clean";
 import { term } from "../text/filter";
 import { argument } from "../text/shell";
 import { bytes, count, percent, plural, word } from "../text/words";
+import { agentsAsked, workersTopic } from "./asks";
 
 const TABS = [
   { id: "workers", title: "Workers" },
@@ -80,7 +81,7 @@ const WORKERS: Column<WorkerRowJson>[] = [
 function Workers() {
   const list = watchedList(
     useWatch<WorkerRowJson[]>(
-      { workers: { namespace: namespace.value, pageSize: 1000 } },
+      workersTopic(),
       (message) => message.workers && (message.workers.workers ?? []),
     ),
   );
@@ -160,12 +161,7 @@ const AGENTS: Column<AgentJson>[] = [
 function Agents() {
   const list = usePages<AgentJson>(
     async (pageToken, signal) => {
-      const reply = await call(
-        "AgentService",
-        "ListAgents",
-        { namespace: namespace.value, pageToken },
-        signal,
-      );
+      const reply = await call("AgentService", "ListAgents", agentsAsked(pageToken), signal);
       return { rows: reply.agents ?? [], next: reply.nextPageToken };
     },
     [namespace.value],

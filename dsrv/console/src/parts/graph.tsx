@@ -129,7 +129,7 @@ function Drawing({ places, width, looks, ...props }: DrawingProps) {
   const { moved, transform, zoom, reset, height } = useView(svg, places, width, graph.boxes.find((box) => box.start)?.id);
   const paths = useMemo(() => places.edges.map(curve), [places]);
   const all = graph.boxes.length + graph.edges.length;
-  const drawn = usePortions(all, FIRST, places); // the boxes first
+  const drawn = usePortions(all, FIRST, { of: places }); // the boxes first
   useEffect(() => {
     if (drawn === all) props.stands?.();
   }, [drawn === all]);

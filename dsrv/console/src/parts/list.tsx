@@ -33,7 +33,11 @@ interface Props<T> {
 const ROW = 30; // pixels, as in app.css
 const WINDOW = 120; // rows in the document of a list that is longer
 const MARGIN = 40; // that may be more before it is cut down
-const FIRST = 25; // rows of the first frame, while they are drawn for the first time
+
+// Rows of the first frame, while they are drawn for the first time: as many as are seen.
+function firstRows(): number {
+  return Math.max(20, Math.min(60, Math.ceil(innerHeight / ROW)));
+}
 
 export function List<T>(props: Props<T>) {
   const { rows, rowKey } = props;
@@ -44,7 +48,7 @@ export function List<T>(props: Props<T>) {
   const first = useWindow(body, rows.length);
   const long = rows.length > WINDOW + MARGIN;
   const whole = long ? WINDOW : rows.length;
-  const drawn = usePortions(whole, FIRST);
+  const drawn = usePortions(whole, firstRows(), { unseen: true });
   const windowed = long || drawn < whole;
   const shown = windowed ? rows.slice(first, first + drawn) : rows;
   const select = (key: string) => {

@@ -1,6 +1,6 @@
 // Texts, times, states: the small things that all pages show alike.
 import type { ComponentChildren } from "preact";
-import { now } from "../state/clock";
+import { now, time } from "../state/clock";
 import { href } from "../state/route";
 import { times } from "../state/settings";
 import { clean, cleanLines, short } from "../text/clean";
@@ -42,10 +42,14 @@ export function Link({
   );
 }
 
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+
 export function Time({ of }: { of: string | undefined }) {
   const ms = epoch(of);
   if (ms === undefined) return <span class="none">–</span>;
-  const text = timeText(of, times.value, times.value === "ago" ? now.value : 0);
+  const seconds = Math.abs(now.peek() - ms) < MINUTE;
+  const text = timeText(of, times.value, times.value === "ago" ? time(seconds) : 0);
   return (
     <time dateTime={of} title={`${exact(ms, false)} local, ${exact(ms, true)}`}>
       {text}
@@ -57,7 +61,7 @@ export function Time({ of }: { of: string | undefined }) {
 export function Took({ from, until }: { from: string | undefined; until: string | undefined }) {
   const begin = epoch(from);
   if (begin === undefined) return <span class="none">–</span>;
-  const end = epoch(until) ?? now.value;
+  const end = epoch(until) ?? time(now.peek() - begin < HOUR);
   const long = Math.max(0, end - begin);
   return <>{span(until || long < 1000 ? long : Math.floor(long / 1000) * 1000)}</>;
 }

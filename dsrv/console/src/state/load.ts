@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { Refusal, toRefusal } from "../api/refusal";
 import { hidden, live, lost } from "./live";
 import { signIns } from "./session";
-import { watch } from "./watch";
+import { saidAhead, watch } from "./watch";
 import type { WatchRequest_TopicJson, WatchResponseJson } from "../api/types";
 
 export interface Loaded<T> {
@@ -75,23 +75,27 @@ function goneOf({ reason, message }: { reason?: string; message?: string }): Ref
   return new Refusal("gone", reason ?? "", message || "It is not there any more.");
 }
 
+interface Watched<T> {
+  data?: T;
+  gone?: Refusal;
+  of?: string;
+}
+
 // What a topic of the Watch stream said last. `take` makes the data of a message, of that before.
 export function useWatch<T>(
   topic: Omit<WatchRequest_TopicJson, "key"> | undefined,
   take: (message: WatchResponseJson, before: T | undefined) => T | undefined,
 ): { data: T | undefined; gone: Refusal | undefined } {
   const key = JSON.stringify(topic);
-  const [state, setState] = useState<{ data?: T; gone?: Refusal; of?: string }>({});
+  const next = (before: Watched<T>, message: WatchResponseJson): Watched<T> => {
+    if (message.gone) return { ...(before.of === key ? before : {}), gone: goneOf(message.gone), of: key };
+    const data = take(message, before.of === key ? before.data : undefined);
+    return data === undefined ? before : { data, of: key };
+  };
+  const [state, setState] = useState<Watched<T>>(() => saidAhead(topic).reduce(next, {}));
   useEffect(() => {
     if (!topic) return undefined;
-    return watch(topic, (message) => {
-      setState((before) => {
-        if (message.gone)
-          return { ...(before.of === key ? before : {}), gone: goneOf(message.gone), of: key };
-        const data = take(message, before.of === key ? before.data : undefined);
-        return data === undefined ? before : { data, of: key };
-      });
-    });
+    return watch(topic, (message) => setState((before) => next(before, message)));
   }, [key]);
   return { data: state.of === key ? state.data : undefined, gone: state.of === key ? state.gone : undefined };
 }

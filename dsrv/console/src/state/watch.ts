@@ -26,17 +26,62 @@ const entries = new Map<string, Entry>();
 let lastKey = 0;
 let running: AbortController | undefined;
 
+interface Begun {
+  key: string;
+  entry: Entry;
+  messages: WatchResponseJson[]; // that have come so far
+}
+
+const KEPT_MS = 10_000; // a topic that no part of the page has taken by then is given up
+const begun = new Map<string, Begun>();
+
+// Begins a topic while the code of the page that shows it is on its way: `watch` of the same goes on with it.
+// `first` gets its first message.
+export function watchAhead(topic: Topic, first?: Take): void {
+  const name = JSON.stringify(topic);
+  if (begun.has(name)) return;
+  const messages: WatchResponseJson[] = [];
+  const end = watch(topic, (message) => {
+    messages.push(message);
+    first?.(message);
+    first = undefined;
+  });
+  const key = String(lastKey);
+  const mine: Begun = { key, entry: entries.get(key)!, messages };
+  begun.set(name, mine);
+  setTimeout(() => {
+    if (begun.get(name) !== mine) return;
+    begun.delete(name);
+    end();
+  }, KEPT_MS);
+}
+
+// What such a topic has said so far; it is told once.
+export function saidAhead(topic: Topic | undefined): WatchResponseJson[] {
+  return begun.get(JSON.stringify(topic))?.messages.splice(0) ?? [];
+}
+
+function stop(key: string): void {
+  entries.delete(key);
+  restart();
+}
+
 // Calls `take` with each message of the topic until the function that it returns is called.
 export function watch(topic: Topic, take: Take): () => void {
+  const name = JSON.stringify(topic);
+  const early = begun.get(name);
+  if (early) {
+    begun.delete(name);
+    early.entry.take = take;
+    early.messages.forEach(take);
+    return () => stop(early.key);
+  }
   const key = String(++lastKey);
   const entry = { topic: structuredClone(topic), take };
   entries.set(key, entry);
   if (live.peek()) restart();
   else void askOnce(entry).catch(() => undefined);
-  return () => {
-    entries.delete(key);
-    restart();
-  };
+  return () => stop(key);
 }
 
 let due = false;

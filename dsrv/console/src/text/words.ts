@@ -1,10 +1,11 @@
 // Numbers, durations and times in words.
 import type { Times } from "../state/settings";
 
-const NUMBERS = new Intl.NumberFormat("en", { maximumFractionDigits: 0 }); // made once: that is slow
-
+// Without Intl, whose first use takes a browser longer than all scripts of a page together.
 export function count(value: string | number | undefined): string {
-  return NUMBERS.format(Number(value ?? 0));
+  return Number(value ?? 0)
+    .toFixed(0)
+    .replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
 export function plural(value: string | number | undefined, one: string, many = `${one}s`): string {

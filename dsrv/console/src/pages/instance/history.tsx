@@ -6,12 +6,11 @@ import { Empty, Panel, Waiting } from "../../parts/bits";
 import { ChangePanel, HISTORY_COLUMNS, KINDS, toneOf } from "../../parts/changes";
 import { List } from "../../parts/list";
 import { usePages } from "../../state/pages";
-import { namespace, query, setQuery } from "../../state/route";
+import { query, setQuery } from "../../state/route";
 import { word } from "../../text/words";
+import { historyAsked } from "../asks";
 import type { Shown } from "./index";
 import { useVisits } from "./visits";
-
-const SIZE = 200;
 
 export function HistoryTab({ followed }: Shown) {
   const id = followed.instance.id!;
@@ -21,20 +20,7 @@ export function HistoryTab({ followed }: Shown) {
   const row = query.value.get("row") ?? undefined;
   const list = usePages<ChangeJson>(
     async (pageToken, signal) => {
-      const page = await call(
-        "RunnerService",
-        "GetHistory",
-        {
-          namespace: namespace.value,
-          id,
-          newestFirst: !oldest,
-          kinds: kind ? [kind] : [],
-          node: node || undefined,
-          pageSize: SIZE,
-          pageToken,
-        },
-        signal,
-      );
+      const page = await call("RunnerService", "GetHistory", historyAsked(id, pageToken), signal);
       return { rows: page.changes ?? [], next: page.nextPageToken };
     },
     [id, oldest, kind, node, followed.instance.changeTime],

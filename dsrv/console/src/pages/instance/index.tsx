@@ -12,6 +12,7 @@ import { term } from "../../text/filter";
 import { sortedEntries } from "../../text/json";
 import { dcliLine } from "../../text/shell";
 import { count, plural, word } from "../../text/words";
+import { instanceTopic, machineAsked } from "../asks";
 import { ChildrenTab } from "./children";
 import { Control, Next } from "./actions";
 import { DataTab } from "./data";
@@ -22,6 +23,7 @@ import { askForLevelAhead, StepsTab } from "./steps";
 import { TimelineTab } from "./timeline";
 
 const KEPT = 400;
+const WITHOUT_MACHINE = ["history", "data", "logs"]; // tabs that need not wait for it
 
 // The instance, and the changes that came while the page was open.
 export interface Followed {
@@ -31,7 +33,7 @@ export interface Followed {
 }
 
 function useInstance(id: string) {
-  return useWatch<Followed>({ instance: { namespace: namespace.value, id } }, (message, before) => {
+  return useWatch<Followed>(instanceTopic(id), (message, before) => {
     if (!message.instance) return before;
     const news = [...(before?.news ?? []), ...(message.changes ?? [])].slice(-KEPT);
     return { instance: message.instance, news, leftOut: Number(message.leftOut ?? 0) };
@@ -43,12 +45,11 @@ function useMachine(instance: InstanceJson | undefined) {
   return useLoad(
     async (signal) => {
       if (!instance?.version) return undefined;
-      const asked = { namespace: namespace.value, id: instance.machine };
-      const [own, latest] = await Promise.all(
-        [instance.version, undefined].map((version) =>
-          call("RunnerService", "GetMachine", { ...asked, version }, signal).catch(() => undefined),
-        ),
-      );
+      const asked = machineAsked(instance.machine);
+      const get = (version?: number) =>
+        call("RunnerService", "GetMachine", { ...asked, version }, signal).catch(() => undefined);
+      const latest = await get();
+      const own = latest?.version === instance.version ? latest : await get(instance.version);
       return { own, latest: latest?.version };
     },
     [instance?.machine, instance?.version],
@@ -109,7 +110,7 @@ export function InstancePage() {
       )}
       <Above one={one} latest={machine.data?.latest} />
       <Standing one={one} machine={own} plan={plan} />
-      {machine.data === undefined ? (
+      {machine.data === undefined && !WITHOUT_MACHINE.includes(tab) ? (
         <p class="waiting">Loading …</p>
       ) : (
         <>

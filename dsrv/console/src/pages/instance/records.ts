@@ -2,10 +2,9 @@
 import { call } from "../../api/call";
 import type { ChangeJson, GetHistoryResponseJson } from "../../api/types";
 import { useLoad } from "../../state/load";
-import { namespace } from "../../state/route";
+import { recordsAsked } from "../asks";
 import type { Followed } from "./index";
 
-const PAGE = 1000;
 const MOST = 5000;
 
 export interface Records {
@@ -24,7 +23,7 @@ export function useRecords(followed: Followed) {
         const page: GetHistoryResponseJson = await call(
           "RunnerService",
           "GetHistory",
-          { namespace: namespace.value, id, pageSize: PAGE, pageToken, newestFirst: true },
+          recordsAsked(id, pageToken),
           signal,
         );
         changes.push(...(page.changes ?? []));

@@ -103,6 +103,14 @@ class Served {
         {.run = [turned = std::move(turned)](Engine&) { turned(); }, .drop = [] {}, .owed = true});
   }
 
+  // Calls `durable` when all that was decided before is.
+  void Commit(std::function<void()> durable) {
+    loop_->Post({.run = [durable = std::move(durable)](
+                            Engine& engine) { engine.AfterCommit(durable); },
+                 .drop = [] {},
+                 .owed = true});
+  }
+
   // Where this is not home.
   Adopter& adopter() { return *adopter_; }
 

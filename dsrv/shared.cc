@@ -110,7 +110,7 @@ class SharedServer {
   void Give(const Keeper::Gift& gift);
   void Stop(const std::vector<Partitions::Part>& parts,
             std::chrono::steady_clock::time_point until, bool moves);
-  void AwaitMessages();
+  void AwaitMessages(const std::vector<Partitions::Part>& parts);
   std::vector<PartitionId> GiveAll(std::chrono::steady_clock::time_point until);
   void AwaitSuccessors(const std::vector<PartitionId>& given,
                        std::chrono::steady_clock::time_point until);
@@ -375,7 +375,7 @@ void SharedServer::Stop(const std::vector<Partitions::Part>& parts,
                      front_->AwaitInside(last, {.of = part.id, .single = true});
     if (!all) spdlog::warn("some calls did not end in time; they are cut off");
   }
-  if (!moves) AwaitMessages();
+  if (!moves) AwaitMessages(parts);
   for (const auto& part : parts) {
     front_->SetRoute(part.id, {});
     front_->LoseInside(part.id);
@@ -385,12 +385,16 @@ void SharedServer::Stop(const std::vector<Partitions::Part>& parts,
   }
 }
 
-// What partitions have told each other is applied: so a store that nobody serves any more has
-// nothing under way, and may move into another number of partitions.
-void SharedServer::AwaitMessages() {
+// What partitions have told each other is applied, also what they tell when they are drained: so a
+// store that nobody serves any more has nothing under way, and may move into another number of
+// partitions.
+void SharedServer::AwaitMessages(const std::vector<Partitions::Part>& parts) {
+  auto drained = std::make_shared<std::atomic<size_t>>(0);
+  for (const auto& part : parts) part.served->Commit([drained] { ++*drained; });
   const auto moment =
       std::chrono::steady_clock::now() + std::min<Duration>(kForMessages, flags_.grace / 8);
-  while (carrier_ && carrier_->waiting() > 0 && std::chrono::steady_clock::now() < moment) {
+  const auto left = [&] { return *drained < parts.size() || carrier_->waiting() > 0; };
+  while (carrier_ && left() && std::chrono::steady_clock::now() < moment) {
     std::this_thread::sleep_for(milliseconds(5));
   }
 }

@@ -190,7 +190,7 @@ void Engine::AfterPass(SessionId session, std::function<void(bool)> tell) {
 
 void Engine::Flush() {
   parts_->residents.SettleAll();
-  parts_->statistics.Save();
+  parts_->statistics.SaveInTheEnd();
   parts_->flushed = true;
   parts_->agents.Save();
 }
@@ -508,7 +508,10 @@ void Engine::CloseSession(SessionId session, StreamEnd how) {
   parts_->agents.Ended(session, how == StreamEnd::kHalfClosed);
 }
 
-void Engine::StopHandingOut(bool moves) { parts_->desk.StopHandingOut(moves); }
+void Engine::StopHandingOut(bool moves) {
+  parts_->desk.StopHandingOut(moves);
+  if (parts_->options.partitions > 1) parts_->statistics.Save();  // messages still arrive
+}
 
 Result<std::vector<Defined>> DefineAtOnce(Engine& engine, const std::string& ns,
                                           Sources sources, bool validate_only,

@@ -243,7 +243,7 @@ void Statistics::NoteDropped(VersionState& version, InstanceResult result) {
   dropped_from_.insert(version.machine);
 }
 
-void Statistics::Save() {
+void Statistics::Save(bool tells) {
   for (MachineState* machine : unsaved_) {
     rows::StatsRow row;
     row.ns = machine->ns;
@@ -257,7 +257,7 @@ void Statistics::Save() {
         counts.nodes[name] = {node.completed, node.timed_out};
       }
     }
-    paces_.Add(*machine);
+    if (tells) paces_.Add(*machine);
     for (const auto& [node, latency] : machine->latencies) {
       if (const Pace* pace = latency.told()) {
         row.paces[node] = *pace;

@@ -61,8 +61,11 @@ class Statistics {
     unsaved_.erase(&machine);
     dropped_from_.erase(&machine);
   }
-  // Writes the rows of the machines that have changed.
-  void Save();
+  // Writes the rows of the machines that have changed, and tells other partitions of them.
+  void Save() { Save(/*tells=*/true); }
+  // The same when the server ends: whoever waits for the store to be at rest sees no more messages.
+  // What was learned since Save is told to nobody.
+  void SaveInTheEnd() { Save(/*tells=*/false); }
   // The last record that the rows account for.
   uint64_t saved_seq() const { return saved_seq_; }
   // When Save should be called, in real time; kNever when nothing has changed.
@@ -71,6 +74,7 @@ class Statistics {
   void Stage();
 
  private:
+  void Save(bool tells);
   // Returns the node that the record tells of that a token left it, or timed out; null: none, or
   // it is not known.
   NodeState* Learn(const Event& event, VersionState* version);

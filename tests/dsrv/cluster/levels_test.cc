@@ -4,6 +4,9 @@
 #include <doctest/doctest.h>
 #include <google/protobuf/util/time_util.h>
 
+#include "dsrv/cluster/taking.h"
+#include "fsm/base/limits.h"
+
 namespace dfsmr {
 namespace {
 
@@ -90,6 +93,24 @@ TEST_CASE("what may be older than all that is known takes another look") {
   TopLevel top({Has({{0, 9, {1'000, 2'000}}}), Has({{0, 2, {1'500, 33'000}}})});
   CHECK(top.Take(3, {}) == Order{0, 0, 1});
   CHECK_FALSE(top.Take(1, {}));  // partition 0 has more, perhaps ready since 2 ms
+}
+
+TEST_CASE("a reply has as many tasks as a client can receive, one at least") {
+  v1::ReadyResponse taken;
+  for (int i = 0; i < 5; ++i) {
+    auto& task = *taken.add_tasks();
+    task.set_instance(std::to_string(i));
+    task.set_checkpoint(std::string(1 << 20, 'x'));
+  }
+  v1::ReadyResponse others = CutToMessage(&taken);
+  CHECK(taken.tasks_size() == 3);
+  REQUIRE(others.tasks_size() == 2);
+  CHECK(others.tasks(0).instance() == "3");
+  CHECK(taken.ByteSizeLong() < limits::kMessage);
+  v1::ReadyResponse large;
+  large.add_tasks()->set_checkpoint(std::string(2 * limits::kMessage, 'x'));
+  CHECK(CutToMessage(&large).tasks().empty());
+  CHECK(large.tasks_size() == 1);
 }
 
 }  // namespace

@@ -424,5 +424,38 @@ TEST_CASE("home hears of an agent every few seconds, whatever it says") {
   CHECK(agent.sharing.TakeParts().at(kHome).has_agent());
 }
 
+TEST_CASE("what the worker refuses in one partition the others do not offer it, for a while") {
+  Shared stream;
+  (void)stream.sharing.TakeParts();
+  peer::WorkPartReply reply;
+  reply.add_refuses()->set_node("n");
+  stream.sharing.TakeReply(1, std::move(reply), stream.now);
+  const auto told = stream.sharing.TakeParts();
+  for (PartitionId of = 0; of < kShares; ++of) {
+    const auto part = told.find(of);
+    const int refuses = part == told.end() ? 0 : part->second.refuses_size();
+    CHECK(refuses == (of == 1 ? 0 : 1));
+  }
+  stream.sharing.Lose(1);  // the next owner does not know of it
+  CHECK(stream.sharing.Open(1, stream.now)[0].refuses(0).node() == "n");
+  stream.sharing.Lose(1);
+  CHECK(stream.sharing.Open(1, stream.now + Sharing::kRefused)[0].refuses().empty());
+}
+
+TEST_CASE("a stream is idle when nothing is in hand, and all is answered") {
+  Shared stream;
+  CHECK(stream.sharing.Idle());
+  stream.Has(1, 1);
+  CHECK(stream.Allowed() == Allowed{{1, 1}});
+  stream.Hands(1, "c");
+  CHECK_FALSE(stream.sharing.Idle());
+  stream.Report(1, "c");
+  stream.Over(1, "c");
+  CHECK_FALSE(stream.sharing.Idle());
+  stream.Accepts(1);
+  CHECK(stream.Results() == std::vector<std::string>{"1"});
+  CHECK(stream.sharing.Idle());
+}
+
 }  // namespace
 }  // namespace dfsmr

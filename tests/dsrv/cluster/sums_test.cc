@@ -128,6 +128,59 @@ TEST_CASE("an overview names the servers that do not answer, and is of those tha
   CHECK(sum.missing(0) == "b");
 }
 
+void AddHolder(v1::Limit* limit, const std::string& instance, int64_t since) {
+  auto& holder = *limit->add_holders();
+  holder.set_instance(instance);
+  holder.mutable_since()->set_seconds(since);
+}
+
+void AddWaiter(v1::Limit* limit, const std::string& instance, int32_t priority, int64_t since) {
+  auto& waiter = *limit->add_waiters();
+  waiter.set_instance(instance);
+  waiter.set_priority(priority);
+  waiter.mutable_since()->set_seconds(since);
+}
+
+TEST_CASE("a limit has the holders of all partitions, each once, and home's numbers") {
+  v1::Limit home;
+  home.set_max(4);
+  home.set_held(3);
+  AddHolder(&home, "b", 2);
+  v1::Limit part;
+  part.set_held(2);
+  AddHolder(&part, "c", 3);
+  AddHolder(&part, "b", 2);
+  AddHolder(&part, "a", 1);
+  part.mutable_holders(1)->set_cancelling(true);
+  const v1::Limit sum = JoinParts(v1::GetLimitRequest(), {home, part});
+  CHECK(sum.max() == 4);
+  CHECK(sum.held() == 3);
+  REQUIRE(sum.holders_size() == 3);
+  CHECK(sum.holders(0).instance() == "a");
+  CHECK(sum.holders(1).cancelling());
+  CHECK(sum.holders(2).instance() == "c");
+}
+
+TEST_CASE("tasks that wait for a limit come by priority, as many as a page has") {
+  v1::Limit home;
+  home.set_waiting(2);
+  home.set_next_page_token("more");
+  AddWaiter(&home, "late", 0, 9);
+  v1::Limit part;
+  part.set_waiting(2);
+  AddWaiter(&part, "urgent", 5, 8);
+  AddWaiter(&part, "early", 0, 1);
+  v1::GetLimitRequest request;
+  request.set_page_size(2);
+  const v1::Limit sum = JoinParts(request, {home, part});
+  CHECK(sum.waiting() == 4);
+  REQUIRE(sum.waiters_size() == 2);
+  CHECK(sum.waiters(0).instance() == "urgent");
+  CHECK(sum.waiters(1).instance() == "early");
+  CHECK(sum.next_page_token().empty());
+  CHECK(JoinParts(request, {home, v1::Limit()}).next_page_token() == "more");
+}
+
 TEST_CASE("an agent's operations are those of all partitions, the first claimed first") {
   v1::Agent a;
   a.add_operations()->mutable_claim_time()->set_seconds(1);

@@ -264,6 +264,67 @@ TEST_CASE("the sums are those of the claims of the last minute") {
   }
 }
 
+// Over several partitions ----------------------------------------------------------------------
+
+TEST_CASE("one that judges counts what others tell, and opens only if it may") {
+  Breaker judge;
+  judge.LetOpen(false);
+  const int64_t now = kStart.time_since_epoch().count() / 1'000'000;
+  judge.Count({.seconds = {{now, 12, 6}, {now - 59, 8, 4}, {now - 60, 99, 0}}}, kStart);
+  CHECK(judge.Minute(kStart).claims == 20);
+  CHECK(judge.Minute(kStart).retries == 10);
+  CHECK(judge.Tick(kStart) == Effect::kNone);
+  judge.LetOpen(true);
+  CHECK(judge.Tick(kStart) == Effect::kOpened);
+  judge.Count({.seconds = {{now, -50, -50}}}, kStart);  // never less than none
+  CHECK(judge.Minute(kStart).claims == 8);
+  CHECK(judge.Minute(kStart).retries == 4);
+}
+
+TEST_CASE("one that follows tells what it hands out, and never opens by itself") {
+  Breaker here;
+  here.FollowOthers();
+  CHECK(Claim(here, true, 30) == Effect::kNone);
+  CHECK(here.GivenBack(true, kStart, kStart) == Effect::kNone);
+  CHECK(here.state() == State::kClosed);
+  CHECK(here.RetryShare(kStart) == 0);
+  CHECK(here.RetryShareHere(kStart) == 1);
+  REQUIRE(here.HasSpent());
+  const Breaker::Spent spent = here.TakeSpent();
+  REQUIRE(spent.seconds.size() == 1);
+  CHECK(spent.seconds[0].claims == 29);
+  CHECK(spent.seconds[0].retries == 29);
+  CHECK_FALSE(here.HasSpent());
+}
+
+TEST_CASE("those that hold retries back have their turns one after the other") {
+  std::vector<Breaker> all(3);
+  for (uint32_t place = 0; place < 3; ++place) {
+    all[place].FollowOthers();
+    all[place].Follow({.state = State::kOpen, .rate = 1, .since = kStart, .place = place, .of = 3});
+    CHECK(all[place].NextRetry(kStart) == kStart + seconds(1 + place));
+  }
+  std::vector<size_t> order;
+  for (Timestamp now = kStart; now <= kStart + seconds(9); now += milliseconds(100)) {
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (!all[i].MayRetry(now)) continue;
+      (void)all[i].Claimed(true, now);
+      order.push_back(i);
+    }
+  }
+  CHECK(order == std::vector<size_t>{0, 1, 2, 0, 1, 2, 0, 1, 2});
+  // A turn is not saved up: who has missed some has one.
+  Breaker late = all[0];
+  const Timestamp now = kStart + seconds(30);
+  CHECK(late.MayRetry(now));
+  (void)late.Claimed(true, now);
+  CHECK(late.NextRetry(now) > now);
+  late.Follow({.state = State::kOpen, .rate = 1, .since = kStart, .place = 0, .of = 0});
+  CHECK(late.NextRetry(now) == kNever);
+  late.Follow({});
+  CHECK(late.MayRetry(now));
+}
+
 TEST_CASE("its states have names") {
   CHECK(Name(State::kClosed) == "closed");
   CHECK(Name(State::kOpen) == "open");

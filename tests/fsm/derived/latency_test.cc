@@ -515,4 +515,51 @@ TEST_CASE("the timeout follows durations that grow tenfold, or shrink") {
   }
 }
 
+// Where they are kept elsewhere -----------------------------------------------------------------
+
+TEST_CASE("a pace gives the timeouts of the attempts that it was read from") {
+  Latency there;
+  for (int i = 1; i <= 100; ++i) there.Learn({.took = seconds(i)}, Timestamp());
+  for (int i = 1; i <= 40; ++i) there.Learn({.took = seconds(200), .retry = true}, Timestamp());
+  Latency here;
+  here.Tell(there.PaceAt({50, 95, 99}));
+  TimeoutPolicy policy{.initial = seconds(1'000), .max = hours(1)};
+  for (const double percent : {50.0, 95.0, 99.0}) {
+    policy.value = percent;
+    for (const bool retry : {false, true}) {
+      CHECK(here.Timeout(policy, retry) == there.Timeout(policy, retry));
+    }
+  }
+  CHECK(here.Samples() == 100);
+  CHECK(here.Retries() == 40);
+  policy.value = 80;  // of one that was not told the next greater counts
+  CHECK(here.Timeout(policy, false) == there.Quantile(95));
+  policy.value = 99.9;
+  CHECK(here.Timeout(policy, false) == there.Quantile(99));
+}
+
+TEST_CASE("attempts wait to be taken where they are kept, and those under way elsewhere count") {
+  Latency here;
+  here.KeepElsewhere();
+  here.Learn({.took = seconds(1)}, Timestamp());
+  here.Learn({.took = seconds(2), .censored = true}, Timestamp());
+  CHECK(here.Samples() == 0);
+  REQUIRE(here.Untold() == 2);
+  const auto samples = here.TakeUntold();
+  REQUIRE(samples.size() == 2);
+  CHECK(samples[1].censored);
+  CHECK(here.Untold() == 0);
+
+  Latency there;
+  for (int i = 0; i < 40; ++i) there.Learn({.took = seconds(1)}, Timestamp());
+  const TimeoutPolicy policy{.initial = seconds(1'000), .max = hours(1)};
+  CHECK(there.Timeout(policy, false, 5) < seconds(2));
+  there.SetUnderWayElsewhere(6);
+  CHECK(there.Timeout(policy, false, 5) == seconds(1'000));
+  Pace pace = there.PaceAt({95});
+  pace.under_way = 11;
+  here.Tell(pace);
+  CHECK(here.Timeout(policy, false, 5) == seconds(1'000));
+}
+
 }  // namespace dfsmr

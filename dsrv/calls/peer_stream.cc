@@ -47,9 +47,9 @@ Result<std::function<void(Engine&)>> PeerStream::TakeRest() {
 }
 
 // Of a worker whose credential is none any more the front says nothing: this server has ended it.
-StreamEnd PeerStream::EndOf(bool half_closed) const {
+StreamEnd PeerStream::EndOf(bool) const {
   const StreamEnd said = end_;
-  return said == StreamEnd::kUnknown && half_closed ? StreamEnd::kHalfClosed : said;
+  return said == StreamEnd::kUnknown && revoked_ ? StreamEnd::kHalfClosed : said;
 }
 
 Result<SessionId> PeerStream::OpenIn(Engine& engine, const PollArgs& poll, int32_t capacity,

@@ -300,10 +300,7 @@ void WorkStream::EndWith(const Error& error) {
 }
 
 void WorkStream::Revoke(const Error& error) {
-  {
-    const Lock lock(mutex_);
-    revoked_ = true;
-  }
+  revoked_ = true;
   EndWith(error);
 }
 

@@ -1,6 +1,7 @@
 // Work: a stream that hands out tasks as capacity frees up, and answers reports in batches.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -56,9 +57,10 @@ class WorkStream : public Revocable, public std::enable_shared_from_this<WorkStr
   // The reader's, while a read is under way or its message is being dealt with.
   v1::WorkRequest incoming_;
 
+  std::atomic<bool> revoked_ = false;  // nobody may report what is in hand any more
+
   Mutex mutex_;
   Exchange exchange_ GUARDED(mutex_);
-  bool revoked_ GUARDED(mutex_) = false;      // nobody may report what is in hand any more
   bool half_closed_ GUARDED(mutex_) = false;  // or broken: the call's end tells
 
  private:

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <iterator>
 
+#include "dsrv/wire/checks.h"
 #include "dsrv/wire/replies.h"
-#include "fsm/base/limits.h"
 #include "fsm/base/result.h"
 
 namespace dfsmr {
 namespace {
-
-constexpr size_t kResponseBytes = limits::kMessage - (64 << 10);
 
 void Append(std::vector<Task>* from, std::vector<Task>* to) {
   std::ranges::move(*from, std::back_inserter(*to));
@@ -53,7 +51,7 @@ void Outbox::KeepBack() {
   auto& tasks = *current_.mutable_tasks();
   size_t bytes = current_.ByteSizeLong();
   int left = tasks.size();
-  while (left > 1 && bytes > kResponseBytes) bytes -= tasks.Get(--left).ByteSizeLong();
+  while (left > 1 && bytes > kReplyBytes) bytes -= tasks.Get(--left).ByteSizeLong();
   const auto from = current_tasks_.begin() + left;
   next_tasks_.assign(std::move_iterator(from), std::move_iterator(current_tasks_.end()));
   current_tasks_.erase(from, current_tasks_.end());

@@ -1,8 +1,8 @@
 // Who holds a built-in key of limits, and which tasks wait for it, over all partitions. Home knows
 // the numbers, and all that have asked for the key.
+#include <google/protobuf/util/time_util.h>
+
 #include <algorithm>
-#include <functional>
-#include <tuple>
 #include <utility>
 
 #include "dsrv/cluster/fields.h"
@@ -13,10 +13,6 @@ namespace dfsmr {
 namespace {
 
 constexpr int kHoldersShown = 1'000;
-
-auto SinceOf(const google::protobuf::Timestamp& time) {
-  return std::pair(time.seconds(), time.nanos());
-}
 
 void AddHolders(const v1::Limit& part, v1::Limit* sum) {
   AddRows(
@@ -39,14 +35,15 @@ v1::Limit JoinParts(const v1::GetLimitRequest& request, std::vector<v1::Limit> p
     more = more || parts[i].waiters_size() > 0;
     sum.mutable_waiters()->MergeFrom(parts[i].waiters());
   }
-  std::ranges::stable_sort(*sum.mutable_holders(), {}, [](const v1::LimitHolder& one) {
-    return SinceOf(one.since());
-  });
+  std::ranges::stable_sort(
+      *sum.mutable_holders(),
+      [](const v1::LimitHolder& a, const v1::LimitHolder& b) { return a.since() < b.since(); });
   while (sum.holders_size() > kHoldersShown) sum.mutable_holders()->RemoveLast();
   if (!more) return sum;
-  std::ranges::stable_sort(*sum.mutable_waiters(), {}, [](const v1::LimitWaiter& one) {
-    return std::pair(-one.priority(), SinceOf(one.since()));
-  });
+  std::ranges::stable_sort(
+      *sum.mutable_waiters(), [](const v1::LimitWaiter& a, const v1::LimitWaiter& b) {
+        return a.priority() != b.priority() ? a.priority() > b.priority() : a.since() < b.since();
+      });
   const auto page = ToPageSize(request.page_size());
   while (page && std::cmp_greater(sum.waiters_size(), *page)) sum.mutable_waiters()->RemoveLast();
   sum.clear_next_page_token();

@@ -10,7 +10,7 @@
 #include "dsrv/cluster/metadata.h"
 #include "dsrv/cluster/part_batch.h"
 #include "dsrv/cluster/run_after.h"
-#include "fsm/base/limits.h"
+#include "dsrv/wire/checks.h"
 
 namespace dfsmr {
 namespace {
@@ -63,13 +63,12 @@ v1::ReadyResponse TakenInOrder(const std::vector<PartitionId>& dealt,
 }
 
 v1::ReadyResponse CutToMessage(v1::ReadyResponse* taken) {
-  constexpr size_t kMost = limits::kMessage - (64 << 10);
   auto& tasks = *taken->mutable_tasks();
   size_t bytes = 0;
   int fit = 0;
   for (; fit < tasks.size(); ++fit) {
     bytes += tasks[fit].ByteSizeLong() + 8;
-    if (fit > 0 && bytes > kMost) break;
+    if (fit > 0 && bytes > kReplyBytes) break;
   }
   v1::ReadyResponse others;
   for (int i = fit; i < tasks.size(); ++i) *others.add_tasks() = std::move(tasks[i]);
@@ -201,7 +200,7 @@ void Taking::Looked(const RoundPtr& round, milliseconds wait, size_t partition,
     if (unreachable_++ == 0) why_ = reply;
   } else {
     round->over = true;
-    for (const Asked& other : round->asked) other.call->Cancel();
+    CancelRest(*round);
     return End(reply);
   }
   // A look without a wait is answered at once. Of one with a wait the first that has something is

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "dsrv/engine/machine_state.h"

@@ -117,6 +117,11 @@ MachineState& Catalog::StateOf(const std::string& ns, const std::string& id) {
   return *machine;
 }
 
+MachineState* Catalog::Find(const std::string& ns, const std::string& id) const {
+  const auto machine = machines_.find({ns, id});
+  return machine == machines_.end() ? nullptr : machine->second.get();
+}
+
 VersionState* Catalog::VersionOf(std::string_view ns, std::string_view id, uint32_t version) {
   auto machine = machines_.find({std::string(ns), std::string(id)});
   if (machine == machines_.end() || machine->second->versions.empty()) return nullptr;

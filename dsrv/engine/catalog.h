@@ -43,6 +43,7 @@ class Catalog {
   rows::Resolve resolve() const { return registry_.resolve(); }
 
   MachineState& StateOf(const std::string& ns, const std::string& id);  // made when missing
+  MachineState* Find(const std::string& ns, const std::string& id) const;  // null: there is none
   // Version 0 is the one that the name means: the latest, unless that is a candidate. Null: there
   // is no such version.
   VersionState* VersionOf(std::string_view ns, std::string_view id, uint32_t version);

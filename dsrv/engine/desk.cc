@@ -451,11 +451,7 @@ void Desk::NoteRefusal(const Change& change, const Token& token, const Claim& cl
                          token.handling->refusals.back().reason,
                          After(turn_.real(), WorkRefusals::kFor)};
   refusals_.Note(who, work);
-  for (const auto& [id, waiter] : waiters_) {
-    if (!StreamOf(id) || WorkRefusals::Of(waiter.filter.ns, waiter.terms, id) != who) continue;
-    Tell(id, [&work](SessionUpdate& update) { update.refused.push_back(work); });
-  }
-  /*mutant refused-offered-again*/ Refilter(who); /*end*/
+  /*mutant refused-offered-again*/ Refilter(who, &work); /*end*/
 }
 
 void Desk::Refuse(SessionId session, RefusedWork work) {
@@ -466,10 +462,13 @@ void Desk::Refuse(SessionId session, RefusedWork work) {
   Refilter(who);
 }
 
-void Desk::Refilter(const WorkRefusals::Who& who) {
+void Desk::Refilter(const WorkRefusals::Who& who, const RefusedWork* fresh) {
   for (auto& [id, waiter] : waiters_) {
     if (WorkRefusals::Of(waiter.filter.ns, waiter.terms, id) != who) continue;
     waiter.filter.refuses = refusals_.NodesOf(who);
+    if (fresh && StreamOf(id)) {
+      Tell(id, [fresh](SessionUpdate& update) { update.refused.push_back(*fresh); });
+    }
     agenda_.RemoveWaiter(id);
     const bool open = std::holds_alternative<Parked>(waiter.kind) || Asks(waiter);
     if (open) agenda_.AddWaiter(id, waiter.filter, waiter.worker);

@@ -143,8 +143,8 @@ class Desk : public Part {
   void Free(const Change& change, uint64_t visit, const Claim& claim);
   // The worker of a claim has given it back because it cannot begin it.
   void NoteRefusal(const Change& change, const Token& token, const Claim& claim);
-  // What the worker is offered has changed.
-  void Refilter(const WorkRefusals::Who& who);
+  // Has the worker's waiters go by what it refuses now. `fresh`: their streams are told of it.
+  void Refilter(const WorkRefusals::Who& who, const RefusedWork* fresh = nullptr);
   void HoldInHand(const Instance& instance, uint64_t visit, const Claim& claim);
   using Answers = std::map<SessionId, std::vector<std::function<void(bool)>>>;
   // Has the answers of this pass told: after it, if `durable`, or after the commit.

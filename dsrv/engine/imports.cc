@@ -98,9 +98,9 @@ Result<Ok> Imports::CheckForces(const Import& import) const {
 // A version keeps its number, because instances name it.
 Result<Ok> Imports::CheckVersions(const Import& import) const {
   for (const Import::Version& one : import.versions) {
-    const auto known = b_.catalog.machines().find({import.ns, one.row.id});
-    if (known == b_.catalog.machines().end() || known->second->versions.empty()) continue;
-    const auto& versions = known->second->versions;
+    const MachineState* const known = b_.catalog.Find(import.ns, one.row.id);
+    if (!known || known->versions.empty()) continue;
+    const auto& versions = known->versions;
     const auto same = versions.find(one.row.version);
     const auto of_package = [&](const MachineVersion& version) {
       return version.package ? version.package->package == one.row.package &&
@@ -126,8 +126,8 @@ Result<Ok> Imports::CheckDefinitions(const Import& import, Imported* done) {
     if (const PackageVersionPtr owner = b_.catalog.OwnerOf(import.ns, machine.id)) {
       return IdTaken(Called(machine) + " belongs here to package " + Quoted(owner->package));
     }
-    const auto known = b_.catalog.machines().find({import.ns, machine.id});
-    const bool stands = known != b_.catalog.machines().end() && known->second->Stands();
+    const MachineState* const known = b_.catalog.Find(import.ns, machine.id);
+    const bool stands = known && known->Stands();
     if (!stands) {
       ++done->definitions;
     } else if (b_.catalog.Preview(import.ns, machine).changed) {
@@ -183,8 +183,8 @@ Result<Ok> Imports::CheckOwned(const Import& import) {
   for (const Import::Force& force : import.forces) {
     for (size_t i = force.machines.first; i < force.machines.second; ++i) {
       const Machine& machine = import.sources.machines[i];
-      const auto known = b_.catalog.machines().find({import.ns, machine.id});
-      const bool stands = known != b_.catalog.machines().end() && known->second->Stands();
+      const MachineState* const known = b_.catalog.Find(import.ns, machine.id);
+      const bool stands = known && known->Stands();
       const PackageVersionPtr owner = b_.catalog.OwnerOf(import.ns, machine.id);
       if (stands && (!owner || owner->package != force.package)) {
         return IdTaken(Called(machine) + " is defined here by hand");
@@ -204,8 +204,8 @@ Result<Ok> Imports::CheckOwned(const Import& import) {
     }
   }
   for (size_t i = 0; i < import.machines_by_hand; ++i) {
-    const auto known = b_.catalog.machines().find({import.ns, import.sources.machines[i].id});
-    if (known == b_.catalog.machines().end() || !known->second->Stands()) ++fresh;
+    const MachineState* const known = b_.catalog.Find(import.ns, import.sources.machines[i].id);
+    if (!known || !known->Stands()) ++fresh;
   }
   const bool there = b_.spaces.StateOf(import.ns) != rows::SpaceState::kNone;
   return there ? b_.spaces.MayDefine(import.ns, fresh) : Result<Ok>(Ok{});

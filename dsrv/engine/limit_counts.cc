@@ -13,10 +13,6 @@
 namespace dfsmr {
 namespace {
 
-Agenda::Subject SubjectOf(BuiltIn kind) {
-  return kind == BuiltIn::kQueue ? Agenda::Subject::kQueue : Agenda::Subject::kAction;
-}
-
 void Add(std::map<std::string, uint64_t>* counts, const std::string& key, int64_t by) {
   uint64_t& count = (*counts)[key];
   count += static_cast<uint64_t>(by);

@@ -18,6 +18,11 @@ namespace dfsmr {
 class LimitCensus;
 class LimitPlaces;
 
+// Of a key of tasks.
+inline Agenda::Subject SubjectOf(BuiltIn kind) {
+  return kind == BuiltIn::kQueue ? Agenda::Subject::kQueue : Agenda::Subject::kAction;
+}
+
 class LimitCounts {
  public:
   LimitCounts(OpenTurn& turn, Catalog& catalog, Residents& residents, Agenda& agenda,

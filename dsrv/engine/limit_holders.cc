@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/limit_keys.h"
 #include "dsrv/engine/resident.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/turn.h"
@@ -17,8 +18,7 @@ constexpr size_t kRowsLater = 500;
 // Whether it holds the key because it asked, so that the table of limits knows it.
 bool Asked(const Instance& instance, const std::string& key) {
   return instance.limits && instance.limits->state == InstanceLimits::State::kHolds &&
-         std::ranges::find(instance.limits->keys, key, &LimitKey::key) !=
-             instance.limits->keys.end();
+         HasKey(instance.limits->keys, key);
 }
 
 }  // namespace

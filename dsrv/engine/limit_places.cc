@@ -18,14 +18,6 @@ constexpr Duration kPauseLeast = std::chrono::milliseconds(200);
 constexpr Duration kPauseMost = std::chrono::seconds(5);
 constexpr Duration kHomesTurn = std::chrono::milliseconds(20);
 
-Agenda::Subject SubjectOfKey(const std::string& key) {
-  return BuiltInOf(key) == BuiltIn::kQueue ? Agenda::Subject::kQueue : Agenda::Subject::kAction;
-}
-
-bool ComesFirst(const rows::Message::Wanted::Turn& a, const rows::Message::Wanted::Turn& b) {
-  return a.priority != b.priority ? a.priority > b.priority : a.since < b.since;
-}
-
 }  // namespace
 
 void LimitPlaces::Restore(const rows::CountedRow& row) {
@@ -63,16 +55,12 @@ void LimitPlaces::Put(const std::string& full, PartitionId partition, const Shar
 
 uint64_t LimitPlaces::ReadyOf(const std::string& full) const {
   const auto [ns, key] = SplitKey(full);
-  return agenda_.ReadyIn(ns, SubjectOfKey(key), NameIn(key));
+  return agenda_.ReadyIn(ns, SubjectOf(BuiltInOf(key)), NameIn(key));
 }
 
-std::deque<LimitPlaces::Turn> LimitPlaces::FirstOf(const std::string& full, size_t most) const {
+std::vector<Agenda::Turn> LimitPlaces::FirstOf(const std::string& full, size_t most) const {
   const auto [ns, key] = SplitKey(full);
-  std::deque<Turn> first;
-  for (const Agenda::Turn& one : agenda_.FirstIn(ns, SubjectOfKey(key), NameIn(key), most)) {
-    first.push_back({one.priority, one.since});
-  }
-  return first;
+  return agenda_.FirstIn(ns, SubjectOf(BuiltInOf(key)), NameIn(key), most);
 }
 
 void LimitPlaces::Forget(const std::string& ns) {
@@ -126,7 +114,7 @@ void LimitPlaces::TakeWanted(PartitionId from, const rows::Message::Wanted& want
   Key& key = keys_[full];
   Share& share = key.shares[from];
   Want(key, share, wanted.by);
-  share.first.assign(wanted.first.begin(), wanted.first.end());
+  share.first = wanted.first;
   const uint64_t back = std::min(share.places, wanted.back);
   share.places -= back;
   Put(full, from, share);
@@ -180,15 +168,15 @@ bool LimitPlaces::Give() {
 // it comes before its equals.
 PartitionId LimitPlaces::NextOf(const std::string& full, const Key& key) const {
   PartitionId next = options_.partition;
-  std::optional<Turn> best;
+  std::optional<Agenda::Turn> best;
   if (turn_.real() >= key.own_again) {
     const auto own = FirstOf(full, 1);
     if (!own.empty()) best = own.front();
   }
   for (const auto& [id, share] : key.shares) {
     if (share.wanted == 0) continue;
-    const Turn first = share.first.empty() ? Turn{.since = {}} : share.first.front();
-    if (best && !/*mutant message-limit-place-in-turn*/ ComesFirst(first, *best) /*end*/) continue;
+    const Agenda::Turn first = share.first.empty() ? Agenda::Turn() : share.first.front();
+    if (best && !/*mutant message-limit-place-in-turn*/ first.Before(*best) /*end*/) continue;
     best = first;
     next = id;
   }
@@ -209,7 +197,7 @@ bool LimitPlaces::GiveOf(const std::string& full, Key& key) {
       break;
     }
     Share& share = key.shares[next];
-    if (!share.first.empty()) share.first.pop_front();
+    if (!share.first.empty()) share.first.erase(share.first.begin());
     Want(key, share, -1);
     ++share.places;
     ++given[next];
@@ -296,7 +284,8 @@ void LimitPlaces::TellOf(const std::string& full, Here& here) {
   }
   const auto by = static_cast<int64_t>(here.wanted - before.wanted);
   const int64_t held = here.held - before.held;
-  here.first = here.wanted > 0 ? FirstOf(full, here.fresh + here.wanted) : std::deque<Turn>();
+  here.first.clear();
+  if (here.wanted > 0) here.first = FirstOf(full, here.fresh + here.wanted);
   const size_t served = std::min<size_t>(here.fresh, here.first.size());  // have a place
   here.first.erase(here.first.begin(), here.first.begin() + static_cast<std::ptrdiff_t>(served));
   const bool same = here.first == before.first;
@@ -304,8 +293,7 @@ void LimitPlaces::TellOf(const std::string& full, Here& here) {
   if (held != 0) messages_.Send(kHome, {rows::Message::Held{ns, key, held}});
   if (by != 0 || back > 0 || !same) {
     /*mutant message-limit-place-kept*/ messages_.Send(
-        kHome, {rows::Message::Wanted{
-                   ns, key, by, back, {here.first.begin(), here.first.end()}}}); /*end*/
+        kHome, {rows::Message::Wanted{ns, key, by, back, here.first}}); /*end*/
   }
   if (here.counts) Open(full, here);
   Put(full, options_.partition, here);

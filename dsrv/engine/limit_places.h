@@ -6,10 +6,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/types.h"
@@ -55,13 +55,13 @@ class LimitPlaces {
   void TellHome();
 
  private:
-  using Turn = rows::Message::Wanted::Turn;
   struct Share {  // of another partition, or elsewhere of this one
     bool counts = false;  // elsewhere: it has a number
     uint64_t wanted = 0;
     uint64_t places = 0;
     int64_t held = 0;  // without places
-    std::deque<Turn> first;  // that want a place, the next first; elsewhere: as home was told
+    // Of those that want a place, the next first; elsewhere: as home was told.
+    std::vector<Agenda::Turn> first;
   };
   struct Here : Share {         // elsewhere
     uint64_t fresh = 0;         // places for which no task has been handed out
@@ -85,7 +85,7 @@ class LimitPlaces {
   void TellOf(const std::string& full, Here& here);
   void Open(const std::string& full, const Here& here);
   uint64_t ReadyOf(const std::string& full) const;
-  std::deque<Turn> FirstOf(const std::string& full, size_t most) const;
+  std::vector<Agenda::Turn> FirstOf(const std::string& full, size_t most) const;
 
   OpenTurn& turn_;
   LimitTable& table_;

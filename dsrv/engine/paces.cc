@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "dsrv/engine/catalog.h"
+#include "dsrv/engine/counted_nodes.h"
 #include "dsrv/engine/messages.h"
 #include "dsrv/engine/turn.h"
 #include "storage/place.h"
@@ -30,9 +31,7 @@ uint64_t ClaimedAt(const MachineState& machine, const std::string& node) {
 std::vector<double> PercentsOf(const MachineState& machine, const std::string& node) {
   std::vector<double> percents{50, 90, 95, 99};
   for (const auto& [number, version] : machine.versions) {
-    const Machine* const nodes = version.plan     ? version.shown.get()
-                                 : version.graph ? version.graph->machine.get()
-                                                 : nullptr;
+    const Machine* const nodes = NodesOf(version);
     const NodeIndex found = nodes ? nodes->Find(node) : kNoNode;
     if (found == kNoNode) continue;
     const TimeoutPolicy& policy = nodes->nodes[found].settings->timeout;
@@ -62,11 +61,6 @@ bool Matters(const Pace& before, const Pace& now) {
 bool Paces::Elsewhere() const { return !turn_.at_home(); }
 
 bool Paces::TellsOthers() const { return options_.partitions > 1 && turn_.at_home(); }
-
-MachineState* Paces::Find(const std::string& ns, const std::string& machine) const {
-  const auto found = catalog_.machines().find({ns, machine});
-  return found == catalog_.machines().end() ? nullptr : found->second.get();
-}
 
 void Paces::Add(MachineState& machine) {
   if (options_.partitions == 1) return;
@@ -116,7 +110,7 @@ void Paces::Forget(const MachineState& machine) { told_.erase(&machine); }
 std::vector<MachineState*> Paces::Take(PartitionId from, const rows::Message::Learned& learned) {
   std::vector<MachineState*> machines;
   for (const auto& one : learned.nodes) {
-    MachineState* const machine = Find(one.ns, one.machine);
+    MachineState* const machine = catalog_.Find(one.ns, one.machine);
     if (!machine) continue;  // it is gone
     Latency& latency = machine->LatencyOf(one.node);
     for (const Latency::Sample& sample : one.samples) {
@@ -135,7 +129,7 @@ std::vector<MachineState*> Paces::Take(PartitionId from, const rows::Message::Le
 std::vector<MachineState*> Paces::Take(const rows::Message::Paced& paced) {
   std::vector<MachineState*> machines;
   for (const auto& one : paced.nodes) {
-    MachineState* const machine = Find(one.ns, one.machine);
+    MachineState* const machine = catalog_.Find(one.ns, one.machine);
     if (!machine) continue;  // it is gone, or to come: then its first attempt brings its pace
     /*mutant message-pace-not-taken*/ machine->LatencyOf(one.node).Tell(one.pace); /*end*/
     machines.push_back(machine);

@@ -42,7 +42,6 @@ class Paces {
   };
 
   bool Elsewhere() const;  // home keeps the latencies for this partition
-  MachineState* Find(const std::string& ns, const std::string& machine) const;
   void AddSamples(MachineState& machine, const std::string& node, Latency& latency);
   void AddPace(MachineState& machine, const std::string& node, const Latency& latency);
 

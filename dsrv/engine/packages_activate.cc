@@ -128,9 +128,9 @@ DocumentChange Packages::ChangeOf(const ActivateArgs& args, const Machine& machi
                         What::kAdded,
                         machine.upgrade_strategy,
                         0};
-  const auto known = below_.catalog.machines().find({args.ns, machine.id});
-  if (known == below_.catalog.machines().end() || known->second->versions.empty()) return change;
-  const MachineState& state = *known->second;
+  const MachineState* const known = below_.catalog.Find(args.ns, machine.id);
+  if (!known || known->versions.empty()) return change;
+  const MachineState& state = *known;
   change.version = state.versions.rbegin()->first + 1;
   const Core core = CoreOf(machine);
   const auto same = [&core](const VersionState& one) {

@@ -134,10 +134,10 @@ NodeState* Statistics::Learn(const Event& event, VersionState* version) {
   const bool timed_out = event.kind == ChangeKind::kTimedOut;
   if (!ended && !left && !timed_out && event.samples.empty()) return nullptr;
   if (!version || version->definition->version != event.version) {
-    auto machine = catalog_.machines().find({event.ns, event.machine});
-    if (machine == catalog_.machines().end()) return nullptr;
-    auto it = machine->second->versions.find(event.version);
-    if (it == machine->second->versions.end()) return nullptr;
+    MachineState* const machine = catalog_.Find(event.ns, event.machine);
+    if (!machine) return nullptr;
+    auto it = machine->versions.find(event.version);
+    if (it == machine->versions.end()) return nullptr;
     version = &it->second;
   }
   auto node_of = [&](const std::string& name) -> NodeState* {

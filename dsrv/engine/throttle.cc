@@ -67,20 +67,15 @@ void Throttle::Leave(MachineState& machine) {
 
 // Over several partitions -------------------------------------------------------------------------
 
-MachineState* Throttle::Find(const std::string& ns, const std::string& machine) const {
-  const auto found = catalog_.machines().find({ns, machine});
-  return found == catalog_.machines().end() ? nullptr : found->second.get();
-}
-
 void Throttle::Take(PartitionId from, const rows::Message::Braked& braked) {
-  MachineState* const machine = Find(braked.ns, braked.machine);
+  MachineState* const machine = catalog_.Find(braked.ns, braked.machine);
   if (!machine) return;
   brakes_.Take(from, *machine, braked);
   Note(*machine, machine->breaker.Tick(turn_.now()));
 }
 
 void Throttle::Take(const rows::Message::Brake& brake) {
-  MachineState* const machine = Find(brake.ns, brake.machine);
+  MachineState* const machine = catalog_.Find(brake.ns, brake.machine);
   if (!machine) return;
   brakes_.Take(*machine, brake);
   Release(*machine);

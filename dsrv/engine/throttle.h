@@ -49,8 +49,6 @@ class Throttle {
   void Release(MachineState& machine);
   void Arm(MachineState& machine);
 
-  MachineState* Find(const std::string& ns, const std::string& machine) const;
-
   OpenTurn& turn_;
   Catalog& catalog_;
   Statistics& statistics_;

@@ -231,7 +231,7 @@ void Pack(const Message::Wanted& wanted, record::Message* out) {
   to->set_key(wanted.key);
   to->set_by(wanted.by);
   to->set_back(wanted.back);
-  for (const Message::Wanted::Turn& one : wanted.first) {
+  for (const Agenda::Turn& one : wanted.first) {
     to->add_priorities(one.priority);
     to->add_since(Micros(one.since));
   }

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "fsm/derived/agenda.h"
 #include "fsm/derived/breaker.h"
 #include "fsm/derived/latency.h"
 #include "fsm/rules/rules.h"
@@ -224,12 +225,7 @@ struct Message {
     std::string key;
     int64_t by = 0;
     uint64_t back = 0;
-    struct Turn {
-      int64_t priority = 0;
-      Timestamp since;  // it is ready
-      friend bool operator==(const Turn&, const Turn&) = default;
-    };
-    std::vector<Turn> first = {};  // of those that want a place: all of them, the next first
+    std::vector<Agenda::Turn> first = {};  // those that want a place, the next first
   };
   // From home: so many tasks more may be handed out.
   struct Places {

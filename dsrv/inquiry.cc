@@ -58,10 +58,7 @@ void Inquiry::Take(const AskedPtr& asked, const std::optional<peer::Answer>& ans
   const bool failed = answer && answer->has_failure();
   const auto code = failed ? static_cast<Code>(answer->failure().code()) : Code::kUnavailable;
   if (answer && !failed) return asked->done(*answer);
-  if (failed && code != Code::kUnavailable) {
-    return asked->done(
-        Error{code, ReasonNamed(answer->failure().reason()), answer->failure().message()});
-  }
+  if (failed && code != Code::kUnavailable) return asked->done(FromProto(answer->failure()));
   if (Clock::now() + kAgain >= asked->until || front_.ending()) {
     return asked->done(Error{
         Code::kUnavailable, Reason::kNoOwner,

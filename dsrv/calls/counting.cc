@@ -16,7 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kShownSoon{500};
 constexpr milliseconds kForOwners{2'000};
 
 LiveCount ReadCount(const peer::LiveCounts::Version& in) {

@@ -155,17 +155,17 @@ Result<GetInstanceCommand> ParseGetInstance(const v1::GetInstanceRequest& reques
 
 Result<Ok> SettleGetInstance(Engine& engine, const Caller& caller,
                              const GetInstanceCommand& command) {
-  auto allowed = caller.MaySee(engine, command.ns, command.id);
+  auto allowed = caller.MaySee(engine, command.ns, command.instance);
   if (!allowed) return allowed;
-  auto settled = engine.Settle(command.ns, command.id);
-  if (settled) *command.waits = engine.WaitsOf(command.ns, command.id);
+  auto settled = engine.Settle(command.ns, command.instance);
+  if (settled) *command.waits = engine.WaitsOf(command.ns, command.instance);
   return settled;
 }
 
 Result<Ok> ReadGetInstance(const Reader& reader, const GetInstanceCommand& command,
                            v1::Instance* reply) {
   const Moment moment(reader);
-  auto view = ReadInstance(moment, command.ns, command.id);
+  auto view = ReadInstance(moment, command.ns, command.instance);
   if (!view) return view.error();
   view->waits = *command.waits;
   ToProto(*view, reply);

@@ -40,7 +40,7 @@ using WaitsSlot = std::shared_ptr<std::shared_ptr<const InstanceWaits>>;
 
 struct GetInstanceCommand {
   std::string ns;
-  std::string id;
+  std::string instance;
   bool with_nodes = false;
   WaitsSlot waits = std::make_shared<std::shared_ptr<const InstanceWaits>>();
 };

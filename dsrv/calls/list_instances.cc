@@ -3,8 +3,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "dsrv/calls/counters.h"
+#include "dsrv/calls/explaining.h"
 #include "dsrv/calls/method.h"
 #include "dsrv/engine/limits.h"
 #include "dsrv/engine/survey.h"
@@ -70,14 +72,17 @@ class Listing : public std::enable_shared_from_this<Listing> {
   void Explain(Engine& engine) {
     for (size_t left = kExplainedAtOnce; left > 0 && next_ < page_.instances.size(); --left) {
       InstanceView& view = page_.instances[next_];
-      view.waits =
-          std::make_shared<const InstanceWaits>(engine.limits().WaitsOf(view.instance));
+      auto waits = std::make_shared<InstanceWaits>(engine.limits().WaitsOf(view.instance));
+      explained_.push_back({view.instance.id, waits.get()});
+      view.waits = std::move(waits);
       ++next_;
       SkipPlain();
     }
     if (next_ < page_.instances.size()) return Ask();
     engine.AfterCommit([self = shared_from_this()] {
-      self->call_.backend().pool.Post([self] { self->Reply(); });
+      ExplainWaits(self->call_.backend(), self->query_.ns, self->explained_, [self] {
+        self->call_.backend().pool.Post([self] { self->Reply(); });
+      });
     });
   }
 
@@ -104,6 +109,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   bool tasks_limited_ = false;
   InstancePage page_;
   size_t next_ = 0;  // that is to be explained
+  std::vector<WaitsRef> explained_;
 };
 
 }  // namespace

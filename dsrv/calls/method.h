@@ -13,8 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/calls/asking.h"
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/counting.h"
+#include "dsrv/calls/explaining.h"
 #include "dsrv/calls/polls.h"
 #include "fsm/base/limits.h"
 
@@ -33,6 +35,15 @@ struct Its {
 template <typename Namespaces, Counting kHow>
 struct WithCounts : Namespaces {
   static constexpr Counting kCounting = kHow;
+};
+// The same, of what sets the numbers of a limit, which is answered when they hold everywhere.
+struct OfLimit : Its {
+  static constexpr bool kHeard = true;
+};
+// The same, of what starts instances, which limits may leave out.
+template <typename Namespaces>
+struct OfBegins : Namespaces {
+  static constexpr bool kStarts = true;
 };
 struct Anywhere {
   template <typename Request, typename Enter>
@@ -184,7 +195,11 @@ struct DecideCall {
   void Decide(Engine& engine) {
     const auto may = MayChangeIn(row, engine, request);
     outcome = may ? row.run(engine, call.caller(), command) : Result<Outcome>(may.error());
-    engine.AfterCommit([this] { Answer(); });
+    if constexpr (requires { row.namespaces.kHeard; }) {
+      engine.AfterHeard(command.ns, command.key, [this] { Answer(); });
+    } else {
+      engine.AfterCommit([this] { Answer(); });
+    }
   }
   void Answer() {
     if (!*outcome) return FailBy(call, outcome->error());
@@ -194,10 +209,12 @@ struct DecideCall {
 };
 
 // As PostFor, for a row.
-template <typename Row, typename Request>
-void PostBy(const Row& row, Call& call, const Request& request,
+template <typename Row, typename Request, typename Command>
+void PostBy(const Row& row, Call& call, const Request& request, Command& command,
             std::function<void(Engine&)> run) {
-  if constexpr (requires { row.namespaces.kCounting; }) {
+  if constexpr (requires { row.namespaces.kStarts; }) {
+    PostStarting(call, StartsOf(command), request.ByteSizeLong(), std::move(run));
+  } else if constexpr (requires { row.namespaces.kCounting; }) {
     std::string ns;
     row.namespaces(request, [&ns](const std::string& one) { ns = one.empty() ? "default" : one; });
     PostCounting(call, ns, row.namespaces.kCounting, request.ByteSizeLong(), std::move(run));
@@ -215,7 +232,7 @@ void Run(const DecideRow<N, Request, Command, Outcome, Reply>& row, Call& call,
   if (!call.Enter()) return;
   auto* const way = call.Keep(DecideCall<Row, Request, Command, Outcome, Reply>{
       row, call, request, reply, *std::move(parsed)});
-  PostBy(row, call, request, [way](Engine& engine) { way->Decide(engine); });
+  PostBy(row, call, request, way->command, [way](Engine& engine) { way->Decide(engine); });
 }
 
 // The same of a row that reads.
@@ -231,7 +248,12 @@ struct ReadCall {
     settled = row.settle(engine, call.caller(), command);
     engine.AfterCommit([this] {
       if (!settled) return FailBy(call, settled.error());
-      call.backend().pool.Post([this] { Read(); });
+      const auto go_on = [this] { call.backend().pool.Post([this] { Read(); }); };
+      if constexpr (requires { command.waits; }) {
+        ExplainWaits(call.backend(), command.ns, command.instance, *command.waits, go_on);
+      } else {
+        go_on();
+      }
     });
   }
   void Read() {
@@ -250,7 +272,7 @@ void Run(const ReadRow<N, Request, Command, Reply>& row, Call& call, const Reque
   if (call.backend().pool.Behind(limits::kMailboxWait)) return call.Fail(Overloaded());
   auto* const way =
       call.Keep(ReadCall<Row, Command, Reply>{row, call, reply, *std::move(parsed)});
-  PostBy(row, call, request, [way](Engine& engine) { way->Settle(engine); });
+  PostBy(row, call, request, way->command, [way](Engine& engine) { way->Settle(engine); });
 }
 
 template <typename N, typename Request, typename Reply>

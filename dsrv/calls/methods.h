@@ -61,10 +61,10 @@ inline constexpr DecideRow kGetMachine(
 
 inline constexpr DecideRow kStart(  // a worker: of its machines
     {"dfsmr.v1.RunnerService/Start", kWorkers, kChange},
-    Its(), ParseStart, RunStart, ReplyStart);
+    OfBegins<Its>(), ParseStart, RunStart, ReplyStart);
 inline constexpr DecideRow kStartBatch(  // the same
     {"dfsmr.v1.RunnerService/StartBatch", kWorkers, kChange},
-    OfStarts(), ParseStartBatch, RunStartBatch, ReplyStartBatch);
+    OfBegins<OfStarts>(), ParseStartBatch, RunStartBatch, ReplyStartBatch);
 inline constexpr OwnRow kListInstances(
     {"dfsmr.v1.RunnerService/ListInstances", kReaders},
     Its(), ServeListInstances);
@@ -204,7 +204,7 @@ inline constexpr DecideRow kGetLimit(
     Its(), ParseGetLimit, RunGetLimit, ReplyGetLimit);
 inline constexpr DecideRow kSetLimit(
     {"dfsmr.v1.ScheduleService/SetLimit", kChangers, kChange},
-    Its(), ParseSetLimit, RunSetLimit, ReplySetLimit);
+    OfLimit(), ParseSetLimit, RunSetLimit, ReplySetLimit);
 }  // namespace schedules
 
 namespace agents {
@@ -400,7 +400,7 @@ inline constexpr DecideRow kDefine(
     InDefault(), ParseDefine, RunDefine, ReplyDefine);
 inline constexpr DecideRow kStart(
     {"DistributedFSMRunner/Start", kWorkers, kChange},
-    InDefault(), ParseStart, RunStart, ReplyStart);
+    OfBegins<InDefault>(), ParseStart, RunStart, ReplyStart);
 inline constexpr PollRow kReady(
     {"DistributedFSMRunner/Ready", kWorkers},
     InDefault(), ParseReady, NoReports<::TaskMessage>, HandReady);

@@ -7,6 +7,8 @@
 #include "dsrv/calls/call.h"
 #include "dsrv/calls/restoring.h"
 #include "dsrv/engine/elsewhere.h"
+#include "dsrv/engine/limits.h"
+#include "dsrv/wire/replies.h"
 
 namespace dfsmr {
 namespace {
@@ -21,10 +23,7 @@ class OneAnswer {
 
   void Fail(const Error& error) {
     peer::Answer answer;
-    peer::Failure& failure = *answer.mutable_failure();
-    failure.set_code(static_cast<uint32_t>(error.code));
-    failure.set_reason(std::string(Name(error.reason)));
-    failure.set_message(error.message);
+    ToProto(error, answer.mutable_failure());
     Give(std::move(answer));
   }
   void Give(peer::Answer answer) {
@@ -93,13 +92,64 @@ void AnswerRestore(const Backend& backend, const peer::Restore& asked, const One
                    });
 }
 
+// What is durable when they begin is not kept here: it is told then.
+void AnswerReserve(const Backend& backend, const peer::Reserve& asked, const OneAnswerPtr& reply) {
+  Mailbox::Mail mail{.run =
+                         [asked, reply](Engine& engine) {
+                           peer::Answer answer;
+                           auto* const all = answer.mutable_reservations();
+                           for (const std::string& question : asked.questions()) {
+                             auto* const refused = all->add_refused();
+                             const auto may = engine.limits().Reserve(question);
+                             if (!may) ToProto(may.error(), refused);
+                           }
+                           engine.AfterCommit([reply, answer] { reply->Give(answer); });
+                         },
+                     .drop = [reply] { reply->Fail(DeadlinePassed()); }};
+  mail.bytes = asked.ByteSizeLong();
+  if (!backend.loop.Post(std::move(mail))) reply->Fail(Overloaded());
+}
+
+void AnswerExplain(const Backend& backend, const peer::Explain& asked, const OneAnswerPtr& reply) {
+  Mailbox::Mail mail{.run =
+                         [asked, reply](Engine& engine) {
+                           peer::Answer answer;
+                           auto* const all = answer.mutable_explained();
+                           for (const peer::Explain::Wait& one : asked.waits()) {
+                             WaitView wait{.kind = WaitView::Kind::kLimit, .key = one.key()};
+                             wait.priority = static_cast<int32_t>(one.priority());
+                             wait.order = one.order();
+                             auto* const to = all->add_waits();
+                             to->set_has_room(!engine.limits().Fill(
+                                 asked.namespace_(), one.instance(), one.visit(), &wait));
+                             ToProto(wait, to->mutable_wait());
+                           }
+                           engine.AfterCommit([reply, answer] { reply->Give(answer); });
+                         },
+                     .drop = [reply] { reply->Fail(DeadlinePassed()); }};
+  mail.bytes = asked.ByteSizeLong();
+  if (!backend.loop.Post(std::move(mail))) reply->Fail(Overloaded());
+}
+
 }  // namespace
+
+void ToProto(const Error& error, peer::Failure* out) {
+  out->set_code(static_cast<uint32_t>(error.code));
+  out->set_reason(std::string(Name(error.reason)));
+  out->set_message(error.message);
+}
+
+Error FromProto(const peer::Failure& failure) {
+  return {static_cast<Code>(failure.code()), ReasonNamed(failure.reason()), failure.message()};
+}
 
 void AnswerQuestion(const Backend& backend, const peer::Question& question,
                     std::function<void(peer::Answer)> done) {
   auto reply = std::make_shared<OneAnswer>(std::move(done));
   if (question.has_count_live()) return AnswerCount(backend, question.count_live(), reply);
   if (question.has_restore()) return AnswerRestore(backend, question.restore(), reply);
+  if (question.has_reserve()) return AnswerReserve(backend, question.reserve(), reply);
+  if (question.has_explain()) return AnswerExplain(backend, question.explain(), reply);
   reply->Fail({Code::kUnimplemented, Reason::kNone, "this server does not know the question"});
 }
 

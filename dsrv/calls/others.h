@@ -1,5 +1,5 @@
-// The other partitions of the store, as home asks them on its own account: what they have, and that
-// they take what an import has brought.
+// The other partitions of the store, as one asks them on its own account: home what they have, and
+// that they take what an import has brought; the others home whether limits let instances begin.
 #pragma once
 
 #include <chrono>
@@ -11,6 +11,9 @@
 #include "fsm/base/result.h"
 
 namespace dfsmr {
+
+// How long the others are waited for when what they say is only shown.
+inline constexpr std::chrono::milliseconds kShownSoon{500};
 
 struct Others {
   uint16_t partitions = 1;  // of the store
@@ -25,7 +28,10 @@ struct Others {
 
 struct Backend;
 
-// Answers a question that home asks this partition. `done` is called once, from any thread.
+void ToProto(const Error& error, peer::Failure* out);
+Error FromProto(const peer::Failure& failure);
+
+// Answers a question that another partition asks this one. `done` is called once, from any thread.
 void AnswerQuestion(const Backend& backend, const peer::Question& question,
                     std::function<void(peer::Answer answer)> done);
 

@@ -1,6 +1,7 @@
 #include "dsrv/calls/polls.h"
 
 #include "dsrv/calls/items.h"
+#include "dsrv/calls/method.h"
 
 namespace dfsmr {
 
@@ -16,11 +17,21 @@ void Poll::Begin(Call& call, PollCommand command, Sinks sinks) {
   Mailbox::Mail mail;
   mail.deadline = call.Deadline();
   mail.bytes = command.bytes;
-  mail.run = [poll, command = std::move(command)](Engine& engine) mutable {
-    poll->Run(engine, command);
+  const auto kept = std::make_shared<PollCommand>(std::move(command));
+  mail.run = [poll, kept](Engine& engine) {
+    if (!kept->starts.empty() && poll->AskFirst(engine, kept)) return;
+    poll->Run(engine, *kept);
   };
   mail.drop = [poll] { poll->call_.Fail(DeadlinePassed()); };
   if (!call.backend().loop.Post(std::move(mail))) call.Fail(Overloaded());
+}
+
+bool Poll::AskFirst(Engine& engine, const std::shared_ptr<PollCommand>& command) {
+  const auto then = [self = shared_from_this(), command] {
+    PostFor(self->call_, command->bytes,
+            [self, command](Engine& again) { self->Run(again, *command); });
+  };
+  return AskHome(call_.backend(), engine, StartsOf(command->starts), then);
 }
 
 void Poll::Run(Engine& engine, PollCommand& command) {

@@ -49,7 +49,8 @@ class Poll final : public Call::Follower,
  private:
   Poll(Call& call, Sinks sinks);
 
-  // In the loop.
+  // In the loop. AskFirst: what it starts is run again when home has said whether limits let it in.
+  bool AskFirst(Engine& engine, const std::shared_ptr<PollCommand>& command);
   void Run(Engine& engine, PollCommand& command);
   void Park(Engine& engine, PollArgs poll);
   // One of the things that the reply waits for has happened.

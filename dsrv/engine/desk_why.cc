@@ -22,7 +22,9 @@ std::string List(const std::vector<std::string>& words) {
 // Of a limit's key such as "queue:gpu".
 std::string WhyLimited(const WaitView& wait) {
   const size_t colon = wait.key.find(':');
-  if (wait.max > 0 || wait.elsewhere || colon == std::string::npos) return "limit " + wait.key + " has no room";
+  if (wait.max > 0 || wait.elsewhere || colon == std::string::npos) {
+    return "limit " + wait.key + " has no room";
+  }
   return wait.key.substr(0, colon) + " " + wait.key.substr(colon + 1) + " is closed";
 }
 

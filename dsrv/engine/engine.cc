@@ -180,6 +180,11 @@ Timestamp Engine::NextChore() const {
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }
 
+void Engine::AfterHeard(const std::string& ns, const std::string& key,
+                        std::function<void()> tell) {
+  parts_->limits.AfterHeard(ns, key, std::move(tell));
+}
+
 void Engine::AfterCommit(SessionId session, std::function<void(bool)> tell) {
   parts_->desk.AfterCommit(session, std::move(tell));
 }
@@ -249,8 +254,8 @@ Packages& Engine::packages() { return parts_->packages; }
 Result<Ok> Engine::MayDefine(const std::string& ns, const Sources& sources) {
   uint64_t more = 0;
   for (const Machine& machine : sources.machines) {
-    const auto known = parts_->catalog.machines().find({ns, machine.id});
-    if (known == parts_->catalog.machines().end() || !known->second->Stands()) ++more;
+    const MachineState* const known = parts_->catalog.Find(ns, machine.id);
+    if (!known || !known->Stands()) ++more;
   }
   for (const Document& document : sources.documents) {
     auto stands = parts_->documents.Stands({ns, document.kind(), document.name});
@@ -339,6 +344,12 @@ Result<Started> Engine::Start(StartArgs args) {
     }
   }
   return started;
+}
+
+std::optional<std::string> Engine::QuestionOf(StartArgs* args) {
+  auto question = parts_->starter.QuestionOf(args);
+  if (!question) return std::nullopt;
+  return rows::EncodeMessage({*std::move(question)});
 }
 
 Result<Answer> Engine::Report(const std::string& ns, const std::string& id, ReportArgs args,
@@ -510,6 +521,7 @@ void Engine::CloseSession(SessionId session, StreamEnd how) {
 
 void Engine::StopHandingOut(bool moves) {
   parts_->desk.StopHandingOut(moves);
+  parts_->limits.StopWaiting();
   if (parts_->options.partitions > 1) parts_->statistics.Save();  // messages still arrive
 }
 

@@ -80,6 +80,8 @@ class Engine {
 
   // Runs `tell` when this turn and those before it are durable.
   void AfterCommit(std::function<void()> tell);
+  // The same when all partitions have heard of the numbers of a limit, as Limits has it.
+  void AfterHeard(const std::string& ns, const std::string& key, std::function<void()> tell);
   // The same for a session. `more`: another answer or update for the session follows at once, so
   // that one message can hold both.
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);
@@ -142,6 +144,10 @@ class Engine {
                                         size_t limit);
 
   Result<Started> Start(StartArgs args);
+  // Elsewhere than at home: what home is to be asked before this is started, because limits may
+  // leave it out, as text for `Limits::Reserve`; `home_says` is the answer. The start has its id
+  // then. nullopt: nothing.
+  std::optional<std::string> QuestionOf(StartArgs* args);
   // `children` are the instances that a suspending report asks to be started. `starts` are started
   // with the report, all of them or none: one that cannot be started refuses the report.
   Result<Answer> Report(const std::string& ns, const std::string& instance, ReportArgs args,

@@ -14,6 +14,7 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kEnrolledAtOnce = 50;
+constexpr Duration kHeardWithin = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -26,11 +27,12 @@ Result<Ok> LimitCensus::Recover() {
       return places_.Restore(row);
     }
     /*mutant message-limit-keys-forgotten*/
-    keys_[ResidentKey(row.ns, row.key)] = {row.counts, row.followed, row.held}; /*end*/
+    keys_[ResidentKey(row.ns, row.key)] = {row.counts, row.followed, row.held, row.round,
+                                           row.unheard}; /*end*/
     if (!turn_.at_home()) {
       numbers_.Track(row.ns, row.key, row.counts, row.followed);
       changed_.insert(ResidentKey(row.ns, row.key));
-      Enrol(ResidentKey(row.ns, row.key), {row.counts, row.followed, row.held});
+      Enrol(ResidentKey(row.ns, row.key), {row.counts, row.followed, row.held, 0, {}});
       return;
     }
     if (row.followed) numbers_.Follow(row.ns, row.key, true);
@@ -45,7 +47,9 @@ void LimitCensus::Put(const std::string& full, const Key& key) {
                                     .partition = options_.partition,
                                     .counts = key.counts,
                                     .followed = key.followed,
-                                    .held = key.held});
+                                    .held = key.held,
+                                    .round = key.round,
+                                    .unheard = key.unheard});
   if (!key.counts && !key.followed && key.held == 0) keys_.erase(full);
 }
 
@@ -56,6 +60,7 @@ void LimitCensus::Forget(const std::string& ns) {
     const int64_t held = it->second.held;
     if (turn_.at_home()) {
       if (held != 0) counts_.CountGuest(ns, key, -held);
+      table_.SetShut(ns, key, false);
     } else {
       if (held != 0) messages_.Send(kHome, {rows::Message::Held{ns, key, -held}});
       numbers_.Track(ns, key, false);
@@ -69,6 +74,16 @@ void LimitCensus::Forget(const std::string& ns) {
 
 // At home ---------------------------------------------------------------------------------------
 
+void LimitCensus::Loaded() {
+  for (const auto& [full, key] : keys_) {
+    const auto [ns, name] = SplitKey(full);
+    /*mutant message-limit-unheard-forgotten*/ if (!key.unheard.empty()) {
+      table_.SetShut(ns, name, true);
+      counts_.Judge(full);
+    } /*end*/
+  }
+}
+
 void LimitCensus::TellKeys() {
   if (options_.partitions == 1 || !turn_.at_home()) return;
   if (seen_ == numbers_.tracked_changes()) return;
@@ -76,13 +91,21 @@ void LimitCensus::TellKeys() {
   const auto tell = [this](const std::string& full) {
     const auto [ns, key] = SplitKey(full);
     Key& one = keys_[full];
-    one.counts = numbers_.HasNumber(full);
+    const bool counted = std::exchange(one.counts, numbers_.HasNumber(full));
     one.followed = numbers_.IsFollowed(full);
+    if (!one.counts) one.unheard.clear();
+    const bool asks = one.counts && !counted;
+    if (asks) one.round = (turn_.epoch() << 32) | turn_.NextId();
     for (PartitionId id = 0; id < options_.partitions; ++id) {
       if (id == options_.partition) continue;
+      if (asks) one.unheard.insert(id);
       /*mutant message-limit-key-not-told*/ messages_.Send(
-          id, {rows::Message::Counted{ns, key, one.counts, one.followed}}); /*end*/
+          id, {rows::Message::Counted{ns, key, one.counts, one.followed,
+                                      asks ? one.round : 0}}); /*end*/
     }
+    /*mutant message-limit-begins-unheard*/ table_.SetShut(ns, key,
+                                                           !one.unheard.empty()); /*end*/
+    counts_.Judge(full);
     Put(full, Key(one));
   };
   std::vector<std::string> others;
@@ -97,7 +120,36 @@ void LimitCensus::TellKeys() {
   for (const std::string& full : others) tell(full);
 }
 
+void LimitCensus::AfterHeard(const std::string& full, std::function<void()> tell) {
+  if (options_.partitions == 1) return turn_.AfterCommit(std::move(tell));
+  awaiting_.push_back({full, turn_.real() + kHeardWithin, std::move(tell)});
+}
+
+void LimitCensus::TellHeard(bool all) {
+  std::erase_if(awaiting_, [&](Awaiting& one) {
+    const auto key = keys_.find(one.full);
+    const bool heard = key == keys_.end() || key->second.unheard.empty();
+    if (!heard && !all && turn_.real() < one.until) return false;
+    turn_.AfterCommit(std::move(one.tell));
+    return true;
+  });
+}
+
+void LimitCensus::Hear(PartitionId from, const rows::Message::Held& held) {
+  const std::string full = ResidentKey(held.ns, held.key);
+  const auto known = keys_.find(full);
+  if (known == keys_.end() || known->second.round != held.answers) return;
+  Key& key = known->second;
+  if (key.unheard.erase(from) == 0) return;
+  if (key.unheard.empty()) {
+    table_.SetShut(held.ns, held.key, false);
+    counts_.Judge(full);
+  }
+  Put(full, Key(key));
+}
+
 void LimitCensus::TakeHeld(PartitionId from, const rows::Message::Held& held) {
+  if (held.answers != 0) return Hear(from, held);
   if (IsTask(BuiltInOf(held.key))) return places_.TakeHeld(from, held);
   const std::string full = ResidentKey(held.ns, held.key);
   if (held.by < 0 && !keys_.contains(full)) return;  // its namespace is gone
@@ -111,6 +163,7 @@ void LimitCensus::TakeHeld(PartitionId from, const rows::Message::Held& held) {
 
 bool LimitCensus::TakeKey(const rows::Message::Counted& counted) {
   const std::string full = ResidentKey(counted.ns, counted.key);
+  if (counted.round != 0) to_answer_[full] = counted.round;
   if (IsTask(BuiltInOf(counted.key))) {
     places_.TakeKey(full, counted.counts);
     return false;
@@ -124,7 +177,7 @@ bool LimitCensus::TakeKey(const rows::Message::Counted& counted) {
   if (!other) return false;
   numbers_.Track(counted.ns, counted.key, counted.counts, counted.followed);
   changed_.insert(full);
-  Enrol(full, {counted.counts, counted.followed, 0});
+  Enrol(full, {counted.counts, counted.followed, 0, 0, {}});
   return true;
 }
 
@@ -178,6 +231,14 @@ void LimitCensus::TellHome() {
     Put(full, Key(key));
     /*mutant message-limit-held-not-told*/ messages_.Send(
         kHome, {rows::Message::Held{ns, name, by}}); /*end*/
+  }
+}
+
+void LimitCensus::AnswerHome() {
+  for (const auto& [full, round] : std::exchange(to_answer_, {})) {
+    const auto [ns, key] = SplitKey(full);
+    /*mutant message-limit-round-not-answered*/ messages_.Send(
+        kHome, {rows::Message::Held{ns, key, 0, round}}); /*end*/
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -24,9 +25,10 @@ class LimitPlaces;
 
 class LimitCensus {
  public:
-  LimitCensus(OpenTurn& turn, LimitNumbersBook& numbers, LimitCounts& counts, Messages& messages,
-              LimitPlaces& places, const EngineOptions& options)
+  LimitCensus(OpenTurn& turn, LimitTable& table, LimitNumbersBook& numbers, LimitCounts& counts,
+              Messages& messages, LimitPlaces& places, const EngineOptions& options)
       : turn_(turn),
+        table_(table),
         numbers_(numbers),
         counts_(counts),
         messages_(messages),
@@ -38,8 +40,19 @@ class LimitCensus {
   // A namespace goes, and has no instances any more.
   void Forget(const std::string& ns);
 
-  // At home: tells the others which keys have a number or are followed, if that has changed.
+  // At start, when all instances are loaded.
+  void Loaded();
+
+  // At home: tells the others which keys have a number or are followed, if that has changed. Under a
+  // key that gets a number nobody begins until all of them have told who holds it.
   void TellKeys();
+  // Has `tell` run after the commit in which all have heard of a key's number, by ns\0key, or ten
+  // seconds later.
+  void AfterHeard(const std::string& full, std::function<void()> tell);
+  // At the end of a turn. `all`: nobody is waited for any more.
+  void TellHeard(bool all = false);
+  // When the next is waited for no longer, by real time.
+  Timestamp Due() const { return awaiting_.empty() ? kNever : awaiting_.front().until; }
   void TakeHeld(PartitionId from, const rows::Message::Held& held);
 
   // Elsewhere: what home says. True: other keys than before are counted here.
@@ -56,19 +69,24 @@ class LimitCensus {
   void CountAsked(const std::string& ns, const std::string& key, int64_t by);
   // Elsewhere: another number of instances holds a key that is counted, by ns\0key.
   void Changed(const std::string& full) { changed_.insert(full); }
-  // At the end of a turn.
+  // At the end of a turn. AnswerHome: when all that counts is told.
   void TellHome();
+  void AnswerHome();
 
  private:
   struct Key {
     bool counts = false;    // it has a number
     bool followed = false;  // it has none, but is counted
     int64_t held = 0;       // at home: elsewhere, unasked; elsewhere: as home was told
+    uint64_t round = 0;     // at home: of which
+    std::set<PartitionId> unheard = {};  //   these have not answered yet
   };
   void Put(const std::string& full, const Key& key);
   void Enrol(const std::string& full, const Key& key);
+  void Hear(PartitionId from, const rows::Message::Held& held);
 
   OpenTurn& turn_;
+  LimitTable& table_;
   LimitNumbersBook& numbers_;
   LimitCounts& counts_;
   Messages& messages_;
@@ -77,7 +95,14 @@ class LimitCensus {
   std::map<std::string, Key> keys_;       // by ns\0key
   std::map<std::string, int64_t> asked_;  // elsewhere: that hold it and have asked, by ns\0key
   std::set<std::string> changed_;         // elsewhere: of keys_
+  std::map<std::string, uint64_t> to_answer_;  // elsewhere: rounds, by ns\0key
   std::deque<std::pair<std::string, LimitHolders::Name>> enrolling_;  // elsewhere: up to this one
+  struct Awaiting {
+    std::string full;
+    Timestamp until;  // by real time
+    std::function<void()> tell;
+  };
+  std::vector<Awaiting> awaiting_;        // at home
   uint64_t seen_ = UINT64_MAX;            // at home: the changes of numbers that were told
 };
 

@@ -42,6 +42,11 @@ void LimitEnvoy::Tell(Stake stake) {
   /*mutant message-limit-stake-not-told*/ messages_.Send(kHome, {std::move(stake)}); /*end*/
 }
 
+void LimitEnvoy::GiveUp(const std::string& ns, const std::string& id) {
+  if (told_.contains({ResidentKey(ns, id), 0})) return;
+  messages_.Send(kHome, {Stake{.ns = ns, .instance = id}});
+}
+
 bool LimitEnvoy::Expects(const rows::Message::Verdict& verdict) const {
   const auto told = told_.find({ResidentKey(verdict.ns, verdict.instance), verdict.visit});
   return told != told_.end() &&

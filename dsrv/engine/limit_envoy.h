@@ -32,6 +32,8 @@ class LimitEnvoy {
   std::optional<LimitAsks> TakeSaid(const std::string& ns, const std::string& id, uint64_t visit);
   // Tells home what one has from now on.
   void Tell(Stake stake);
+  // Home keeps a place for one that is not to be: unless it is there, and has told home by itself.
+  void GiveUp(const std::string& ns, const std::string& id);
   // Whether this answers what home was told last.
   bool Expects(const rows::Message::Verdict& verdict) const;
 

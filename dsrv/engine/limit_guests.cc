@@ -19,6 +19,8 @@ bool StakeNames(const LimitAsks& asks, const std::string& key) {
   return std::ranges::find(asks, key, &LimitAsk::key) != asks.end();
 }
 
+constexpr Duration kReserved = std::chrono::seconds(10);
+
 bool InLine(StakeKind kind) { return kind == StakeKind::kWaits || kind == StakeKind::kPaused; }
 
 }  // namespace
@@ -62,11 +64,52 @@ std::vector<LimitVictim> LimitGuests::Take(Stake stake) {
   return {};
 }
 
+LimitAnswer LimitGuests::Reserve(Stake stake) {
+  const Name name = NameOf(stake);
+  if (guests_.contains(name)) return {};  // it asks, or has asked before: it goes by that
+  const LimitRequest asker{.ns = stake.ns, .id = stake.instance, .turn = TurnOf(stake)};
+  LimitAnswer answer = judge_.Judge(asker, stake.asks).answer;
+  const bool waits = answer.kind == LimitAnswer::Kind::kWaits;
+  const bool displaces = waits && std::ranges::any_of(stake.asks, [](const LimitAsk& ask) {
+    return ask.on_conflict != OnConflict::kWait && ask.on_conflict != OnConflict::kSkip;
+  });
+  if ((answer.kind != LimitAnswer::Kind::kRoom && !waits) || displaces) {
+    for (const LimitAsk& ask : stake.asks) table_.Tidy(stake.ns, ask.key, turn_.clock());
+    return answer;
+  }
+  stake.kind = waits ? StakeKind::kWaits : StakeKind::kHolds;
+  stake.since = turn_.clock();
+  reserved_.emplace_back(turn_.real() + kReserved, name);
+  /*mutant message-limit-place-not-reserved*/ Move(std::move(stake), true); /*end*/
+  return answer;
+}
+
+bool LimitGuests::GiveUpOne() {
+  if (Due() > turn_.real()) return false;
+  const auto guest = guests_.find(reserved_.front().second);
+  reserved_.pop_front();
+  if (guest == guests_.end() || !guest->second.reserved) return true;
+  Stake none = guest->second.stake;
+  none.kind = StakeKind::kNone;
+  /*mutant message-limit-place-reserved-for-ever*/ Move(std::move(none)); /*end*/
+  return true;
+}
+
 std::vector<LimitVictim> LimitGuests::Judge(Stake stake) {
   LimitRequest asker{.ns = stake.ns, .id = stake.instance, .turn = TurnOf(stake)};
   std::vector<LimitKey> asked;
   const auto known = guests_.find(NameOf(stake));
-  asker.in_line = stake.in_line && known != guests_.end();
+  const bool reserved = known != guests_.end() && known->second.reserved;
+  if (reserved && known->second.stake.kind == StakeKind::kHolds &&
+      known->second.stake.asks == stake.asks) {
+    Answer(stake, {}, false);
+    stake.kind = StakeKind::kHolds;
+    stake.since = known->second.stake.since;
+    Move(std::move(stake));
+    return {};
+  }
+  asker.in_line = (stake.in_line && known != guests_.end()) ||
+                  (reserved && InLine(known->second.stake.kind));
   if (asker.in_line) {
     asked = KeysAsked(known->second.stake.asks);
     asker.asked = &asked;
@@ -102,7 +145,7 @@ std::vector<LimitVictim> LimitGuests::Judge(Stake stake) {
   return std::move(verdict.victims);
 }
 
-void LimitGuests::Move(Stake stake) {
+void LimitGuests::Move(Stake stake, bool reserved) {
   const Name name = NameOf(stake);
   const auto found = guests_.find(name);
   Guest* const before = found == guests_.end() ? nullptr : &found->second;
@@ -116,13 +159,16 @@ void LimitGuests::Move(Stake stake) {
   }
   if (stake.kind == StakeKind::kNone) {
     if (!before) return;
-    rows::DropGuest(turn_.writer(), stake);
+    if (!before->reserved) rows::DropGuest(turn_.writer(), stake);
     guests_.erase(found);
     return;
   }
-  /*mutant message-limit-guest-not-kept*/ rows::PutGuest(turn_.writer(), stake); /*end*/
+  if (!reserved) {
+    /*mutant message-limit-guest-not-kept*/ rows::PutGuest(turn_.writer(), stake); /*end*/
+  }
   Guest& guest = guests_[name];
   guest.stake = std::move(stake);
+  guest.reserved = reserved;
   if (InLine(guest.stake.kind)) Stand(guest);
 }
 
@@ -171,15 +217,17 @@ bool LimitGuests::LetIn(const LimitTable::Waiter& next) {
   const auto found = guests_.find({ResidentKey(next.ns, next.instance), next.turn.visit});
   if (found == guests_.end()) return false;
   Stake stake = found->second.stake;
+  const bool reserved = found->second.reserved;
   const bool room = std::ranges::all_of(stake.asks, [&](const LimitAsk& ask) {
     return table_.HasRoom(stake.ns, ask.key, stake.instance, turn_.clock());
   });
   if (room) {
-    Answer(stake, {.kind = LimitAnswer::Kind::kRoom}, false);
+    if (!reserved) Answer(stake, {.kind = LimitAnswer::Kind::kRoom}, false);
     stake.kind = StakeKind::kHolds;
     stake.since = turn_.clock();
   }
-  Move(std::move(stake));  // else its instance has lost what it held: it stands for that, too
+  // Without room its instance has lost what it held: it stands for that, too.
+  Move(std::move(stake), reserved);
   return true;
 }
 
@@ -188,10 +236,13 @@ void LimitGuests::SetAside(const std::string& ns, const std::string& instance) {
   std::vector<Stake> waiting;
   for (auto at = guests_.lower_bound({key, 0}); at != guests_.end() && at->first.first == key;
        ++at) {
-    if (at->second.stake.kind == StakeKind::kWaits) waiting.push_back(at->second.stake);
+    const bool gives_way = at->second.reserved || at->second.stake.kind == StakeKind::kWaits;
+    if (gives_way) waiting.push_back(at->second.stake);
   }
   for (Stake& stake : waiting) {
     /*mutant message-limit-victim-let-in*/ stake.kind = StakeKind::kPaused; /*end*/
+    // One that has not asked yet asks as any.
+    if (guests_[NameOf(stake)].reserved) stake.kind = StakeKind::kNone;
     Move(std::move(stake));
   }
 }

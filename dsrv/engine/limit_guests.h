@@ -36,6 +36,13 @@ class LimitGuests {
   // What one has of limits from now on. If it asks, it is answered as soon as there is something to
   // answer. Returns who is to be cancelled in its favour.
   std::vector<LimitVictim> Take(Stake stake);
+  // Whether one may begin elsewhere that limits may leave out: kLeftOut if they do. Its place is kept
+  // until it asks, or until ten seconds have passed, and with this engine: it is in no row.
+  LimitAnswer Reserve(Stake stake);
+  // When the next place is kept no longer, by real time.
+  Timestamp Due() const { return reserved_.empty() ? kNever : reserved_.front().first; }
+  // Gives up a place that is kept no longer. False: there is none.
+  bool GiveUpOne();
   // It is the turn of one of them. False: it is none of them.
   bool LetIn(const LimitTable::Waiter& next);
   // One is told to give way. Until it has, it takes no turn: let in, it would count as the newest
@@ -46,14 +53,16 @@ class LimitGuests {
   struct Guest {
     Stake stake;
     std::vector<LimitKey> line;  // in which it stands: the keys that its instance does not hold
+    bool reserved = false;       // it has not asked yet
   };
   using Name = std::pair<std::string, uint64_t>;  // ns\0id, visit
 
   static Name NameOf(const Stake& stake);
   static LimitTable::Turn TurnOf(const Stake& stake);
   std::vector<LimitVictim> Judge(Stake stake);
-  // Brings the table from what it had to what it has now; keeps it, unless it has nothing.
-  void Move(Stake stake);
+  // Brings the table from what it had to what it has now; keeps it, unless it has nothing, or has
+  // not asked yet.
+  void Move(Stake stake, bool reserved = false);
   void LeaveLine(Guest& guest);
   void Stand(Guest& guest);
   void Hold(const Stake& stake, bool anew);
@@ -68,6 +77,7 @@ class LimitGuests {
   Messages& messages_;
   const EngineOptions& options_;
   std::map<Name, Guest> guests_;
+  std::deque<std::pair<Timestamp, Name>> reserved_;  // until when; of some that have asked since
 };
 
 }  // namespace dfsmr

@@ -4,6 +4,7 @@
 
 #include "dsrv/engine/changer.h"
 #include "dsrv/engine/documents.h"
+#include "dsrv/engine/limit_keys.h"
 #include "dsrv/engine/residents.h"
 #include "fsm/base/names.h"
 #include "fsm/plan/graph.h"
@@ -33,6 +34,10 @@ std::string WhatHelps(std::string_view cause, const LimitAnswer& answer) {
   return cause.starts_with("schedule:") ? text + " (dcli: schedules run --overlap wait)" : text;
 }
 
+Error LeftOut(std::string_view cause, const LimitAnswer& answer) {
+  return {Code::kFailedPrecondition, Reason::kLimitReached, answer.why + WhatHelps(cause, answer)};
+}
+
 }  // namespace
 
 Limits::Limits(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& changer,
@@ -50,7 +55,7 @@ Limits::Limits(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& 
       guests_(turn, table_, numbers_, counts_, judge_, messages, options),
       envoy_(turn, messages),
       places_(turn, table_, numbers_, counts_, agenda, messages, options),
-      census_(turn, numbers_, counts_, messages, places_, options) {
+      census_(turn, table_, numbers_, counts_, messages, places_, options) {
   if (options.partitions > 1) counts_.SetPlaces(&places_);
   if (envoy_.Speaks()) counts_.SetCensus(&census_);
   documents.SetKeeper(DocumentKind::kLimit, this);
@@ -159,7 +164,8 @@ LimitVerdict Limits::VerdictOn(const Instance& instance) {
 }
 
 Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version, Reserved* reserved) {
-  if (args.dry_run || envoy_.Speaks()) return Ok{};
+  if (args.dry_run) return Ok{};
+  if (envoy_.Speaks()) return args.home_says.value_or(Ok{});
   auto asks = askers_.OfStart(args, version);
   if (!asks || asks->empty()) return Ok{};
   if (args.force) {  // it takes its places whether there is room or not
@@ -183,9 +189,22 @@ Result<Ok> Limits::MayStart(const StartArgs& args, VersionState& version, Reserv
     }
     return Ok{};
   }
-  const std::string cause = args.provenance ? args.provenance->cause : "";
-  return Error{Code::kFailedPrecondition, Reason::kLimitReached,
-               answer.why + WhatHelps(cause, answer)};
+  return LeftOut(args.provenance ? args.provenance->cause : "", answer);
+}
+
+Result<Ok> Limits::Reserve(rows::Message::Stake question, std::string_view cause) {
+  LetSomeIn();
+  question.order = NextOrder();
+  const LimitAnswer answer = guests_.Reserve(std::move(question));
+  return answer.kind == Kind::kLeftOut ? Result<Ok>(LeftOut(cause, answer)) : Ok{};
+}
+
+Result<Ok> Limits::Reserve(std::string_view question) {
+  auto message = rows::DecodeMessage(question);
+  if (!message) return message.error();
+  auto* const stake = std::get_if<rows::Message::Stake>(&message->of);
+  if (!stake) return Error{Code::kInvalidArgument, Reason::kNone, "it is no question of limits"};
+  return Reserve(std::move(*stake), "");
 }
 
 Result<Ok> Limits::MayResume(Resident& resident, const std::string& node) {
@@ -346,8 +365,7 @@ void Limits::GiveBack(const Instance& instance, uint64_t visit, const Stake& bef
                       const Stake& after) {
   const bool holds = after.kind == Stake::Kind::kReserved || after.kind == Stake::Kind::kHolds;
   for (const LimitKey& key : *before.keys) {
-    const bool still =
-        holds && std::ranges::find(*after.keys, key.key, &LimitKey::key) != after.keys->end();
+    const bool still = holds && HasKey(*after.keys, key.key);
     if (still) continue;
     table_.Release(instance.ns, key.key, instance.id, visit);
     numbers_.Left(instance.ns, key.key);
@@ -567,6 +585,7 @@ void Limits::LoadReady(std::string_view ns, std::string_view id, uint64_t visit)
 void Limits::Loaded() {
   loading_ = false;
   counts_.Sync();
+  census_.Loaded();
   places_.Loaded();
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -37,6 +38,12 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // Numbers for a key from now on, in place of what documents and askers say. Kept over restarts.
   // LIMIT_SET in the feed tells of it. Raised numbers let in those that wait in this commit.
   Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
+  // Has `tell` run when all partitions have heard of a key's number: from then on it holds for all.
+  // Ten seconds later, and with StopWaiting, without them.
+  void AfterHeard(const std::string& ns, const std::string& key, std::function<void()> tell) {
+    census_.AfterHeard(ResidentKey(ns, key), std::move(tell));
+  }
+  void StopWaiting() { census_.TellHeard(true); }
   // The same of an export, unless the key has such numbers already.
   void Import(const std::string& ns, const std::string& key, const rows::LimitOverride& row);
   // What a schedule or trigger starts overlaps with nothing else that it has started, or may. Where
@@ -59,6 +66,10 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // earlier turn: at most so many are counted, which takes the longer the more there are.
   static constexpr size_t kAheadCounted = 1'000;
   InstanceWaits WaitsOf(const Instance& instance, size_t ahead_at_most = kAheadCounted);
+  // Fills in numbers and holders of what an instance waits for at a limit, as far as they are known:
+  // elsewhere home knows them. False: it has room now.
+  bool Fill(const std::string& ns, const std::string& instance, uint64_t visit, WaitView* wait,
+            size_t ahead_at_most = kAheadCounted);
   // Whether WaitsOf says more of an instance than its row does.
   static bool Concern(const Instance& instance, bool tasks_limited);
   // Whether a queue or an action has a limit by itself: then what is ready may wait for it.
@@ -68,6 +79,15 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // one report share `reserved`: the places that those before are to take, by ns\0key.
   using Reserved = std::map<std::string, uint64_t>;
   Result<Ok> MayStart(const StartArgs& args, VersionState& version, Reserved* reserved);
+  // What is to be asked of home before one is started elsewhere that limits may leave out; nullopt:
+  // they will not.
+  std::optional<rows::Message::Stake> QuestionOf(const StartArgs& args, VersionState& version);
+  // At home: MayStart for such a question. `cause`: the schedule or trigger that starts it; empty:
+  // a caller does.
+  Result<Ok> Reserve(rows::Message::Stake question, std::string_view cause);
+  Result<Ok> Reserve(std::string_view question);  // the same of another partition's caller
+  // Elsewhere: one for which home has kept a place does not start.
+  void GiveUp(const std::string& ns, const std::string& id) { envoy_.GiveUp(ns, id); }
   // A group that is closed lets no member begin, whatever has room.
   void CloseGroup(const std::string& ns, const std::string& group, bool closed) {
     table_.SetClosed(ns, group, closed);
@@ -108,7 +128,9 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // When there is something to do by the clock, and when by real time: what is kept of rates is to
   // be saved, or other partitions are to be told.
   Timestamp Due() const;
-  Timestamp SaveDue() const { return std::min(numbers_.Due(), places_.Due()); }
+  Timestamp SaveDue() const {
+    return std::min({numbers_.Due(), places_.Due(), guests_.Due(), census_.Due()});
+  }
   // Keeps what is to be kept of rates.
   void Save() { numbers_.Save(); }
 

@@ -30,6 +30,22 @@ void Limits::NoteOrder(uint64_t order) {
   if (options_.partitions > 1) last_moment_ = std::max(last_moment_, order >> 10);
 }
 
+std::optional<rows::Message::Stake> Limits::QuestionOf(const StartArgs& args,
+                                                       VersionState& version) {
+  if (args.dry_run || args.force) return std::nullopt;
+  auto asks = askers_.OfStart(args, version);
+  const auto leaves_out = [](const LimitAsk& ask) {
+    return ask.on_conflict == OnConflict::kSkip || ask.waiting;
+  };
+  if (!asks || std::ranges::none_of(*asks, leaves_out)) return std::nullopt;
+  rows::Message::Stake question{.ns = args.ns, .instance = args.id};
+  question.kind = ToldKind::kAsks;
+  question.asks = *std::move(asks);
+  question.priority = args.priority;
+  if (args.provenance) question.group = args.provenance->group;
+  return question;
+}
+
 // At home ---------------------------------------------------------------------------------------
 
 void Limits::TakeStake(const rows::Message::Stake& stake) {
@@ -53,9 +69,10 @@ void Limits::TakeKey(const rows::Message::Counted& counted) {
 void Limits::TakePlaces(const rows::Message::Places& places) { places_.TakePlaces(places); }
 
 void Limits::Tell() {
-  if (!envoy_.Speaks()) return;
+  if (!envoy_.Speaks()) return census_.TellHeard();
   census_.TellHome();
   places_.TellHome();
+  census_.AnswerHome();
 }
 
 void Limits::CountAsked(const Instance& instance, const Stake& before, const Stake& after) {
@@ -80,10 +97,8 @@ LimitAnswer Limits::AskHome(const Instance& instance) {
   answer.keys = KeysAsked(*asks);
   const bool lets_in = told_ && told_->kind == LimitAnswer::Kind::kRoom;
   const bool asked = !lets_in || /*mutant message-limit-late-key-not-asked*/ std::ranges::all_of(
-      answer.keys, [&](const LimitKey& key) {
-        return std::ranges::find(instance.limits->keys, key.key, &LimitKey::key) !=
-               instance.limits->keys.end();
-      }) /*end*/;
+      answer.keys,
+      [&](const LimitKey& key) { return HasKey(instance.limits->keys, key.key); }) /*end*/;
   if (told_ && asked) {
     answer.kind = told_->kind;
     answer.key = told_->key;

@@ -185,7 +185,7 @@ void Limits::AddClosed(const Resident& resident, InstanceWaits* waits) const {
     for (const std::string& key : {"queue:" + settings.queue, "action:" + settings.action}) {
       if (table_.HasRoom(instance.ns, key, "", turn_.clock())) continue;
       waits->tokens[token.visit].push_back(
-          {.kind = WaitView::Kind::kLimit, .key = key, .elsewhere = envoy_.Speaks(), .holders = {}});
+          {.kind = WaitView::Kind::kLimit, .key = key, .holders = {}});
     }
   }
 }
@@ -205,30 +205,38 @@ bool Limits::Concern(const Instance& instance, bool tasks_limited) {
          std::ranges::any_of(instance.tokens, &Token::WaitsForLimits);
 }
 
+bool Limits::Fill(const std::string& ns, const std::string& instance, uint64_t visit,
+                  WaitView* wait, size_t ahead_at_most) {
+  wait->elsewhere = envoy_.Speaks();
+  if (wait->elsewhere) return true;
+  if (table_.HasRoom(ns, wait->key, instance, turn_.clock())) return false;
+  wait->max = table_.NumbersOf(ns, wait->key).max.value_or(0);
+  wait->held = table_.Used(ns, wait->key);
+  wait->ahead =
+      table_.Ahead(ns, wait->key, {wait->priority, wait->order, visit}, ahead_at_most);
+  if (table_.HasPlace(ns, wait->key, instance)) {
+    wait->kind = WaitView::Kind::kRate;
+    wait->until = table_.NextToken(ns, wait->key);
+  } else {
+    wait->holders = judge_.HoldersOf(ns, wait->key, kHoldersOfWait);
+  }
+  return true;
+}
+
 InstanceWaits Limits::WaitsOf(const Instance& instance, size_t ahead_at_most) {
   InstanceWaits waits = WaitsIn(instance);
-  const std::string& ns = instance.ns;
   const auto fill = [&](std::vector<WaitView>& all, uint64_t order, uint64_t visit) {
-    if (envoy_.Speaks()) return;  // home knows who holds them
-    std::erase_if(all, [&](const WaitView& wait) {
-      return wait.kind == WaitView::Kind::kLimit &&
-             table_.HasRoom(ns, wait.key, instance.id, turn_.clock());
+    std::erase_if(all, [&](WaitView& wait) {
+      if (wait.kind != WaitView::Kind::kLimit) return false;
+      wait.priority = instance.priority;
+      wait.order = order;
+      return !Fill(instance.ns, instance.id, visit, &wait, ahead_at_most);
     });
-    for (WaitView& wait : all) {
-      if (wait.kind != WaitView::Kind::kLimit) continue;
-      wait.max = table_.NumbersOf(ns, wait.key).max.value_or(0);
-      wait.held = table_.Used(ns, wait.key);
-      wait.ahead = table_.Ahead(ns, wait.key, {instance.priority, order, visit}, ahead_at_most);
-      if (table_.HasPlace(ns, wait.key, instance.id)) {
-        wait.kind = WaitView::Kind::kRate;
-        wait.until = table_.NextToken(ns, wait.key);
-      } else {
-        wait.holders = judge_.HoldersOf(ns, wait.key, kHoldersOfWait);
-      }
-    }
   };
   if (TasksLimited() && Runs(instance.state) && instance.tokens.Count(TokenState::kReady) > 0) {
-    if (const auto resident = residents_.Load(ns, instance.id)) AddClosed(**resident, &waits);
+    if (const auto resident = residents_.Load(instance.ns, instance.id)) {
+      AddClosed(**resident, &waits);
+    }
   }
   fill(waits.instance, instance.limits ? instance.limits->order : 0, 0);
   for (auto& [visit, of_token] : waits.tokens) {

@@ -40,8 +40,10 @@ bool Limits::Work() {
     if (left_ == 0) turn_.WantMore();
     return true;
   }
-  if (left_ > 0 && (Displace() || Recheck() || HoldUnasked() || EnrolSome() || AskForOld() || Register() ||
-                    TurnOneAway() || LetOneIn() || places_.Give() || Chart() || StopForEver())) {
+  if (left_ > 0 &&
+      (Displace() || Recheck() || HoldUnasked() || EnrolSome() || AskForOld() ||
+       guests_.GiveUpOne() || Register() || TurnOneAway() || LetOneIn() || places_.Give() ||
+       Chart() || StopForEver())) {
     if (--left_ == 0) turn_.WantMore();
     return true;
   }
@@ -215,7 +217,7 @@ bool Limits::EnrolSome() {
     if (instance.limits && instance.limits->state == InstanceLimits::State::kHolds) {
       answer.keys = instance.limits->keys;
     }
-    if (std::ranges::find(answer.keys, unasked->key, &LimitKey::key) != answer.keys.end()) continue;
+    if (HasKey(answer.keys, unasked->key)) continue;
     answer.keys.push_back({unasked->key, {}});
     answer.order = AskerOf(**resident).turn.order;
     /*mutant message-overlap-not-enrolled*/ changer_.Apply(

@@ -28,7 +28,7 @@ namespace {
 constexpr size_t kAheadToldAtStart = 100;
 
 // Sorts by time: 10 characters of milliseconds, 10 of entropy, in Crockford's base 32.
-std::string DrawId(Timestamp now, uint64_t random) {
+std::string IdOf(Timestamp now, uint64_t random) {
   static constexpr char kDigits[] = "0123456789abcdefghjkmnpqrstvwxyz";
   auto ms = static_cast<uint64_t>(Micros(now) / 1000);
   std::string id(20, '0');
@@ -41,7 +41,7 @@ std::string DrawId(Timestamp now, uint64_t random) {
 std::string NewId(std::string_view ns, const EngineOptions& here, Timestamp now,
                   uint64_t random) {
   while (true) {
-    std::string id = DrawId(now, random);
+    std::string id = IdOf(now, random);
     if (here.Has(ns, id)) return id;
     random = Mix(random + 1);
   }
@@ -91,6 +91,12 @@ Result<bool> SameStart(const StartArgs& args, const std::string& machine, const 
   return Error{Code::kAlreadyExists, Reason::kInstanceExists,
                "instance " + Quoted(args.id) + " exists already, of machine " + Quoted(machine) +
                    (same_machine ? " with other params" : "") + "; choose another id"};
+}
+
+// What is started with a flow of its own bears that one's name.
+void NameFlow(StartArgs* args) {
+  if (!args->flow || !args->machine.empty()) return;
+  args->machine = args->flow->id.empty() ? "adhoc" : args->flow->id;
 }
 
 // Of several that name the same instance, one: the strictest.
@@ -279,18 +285,13 @@ Result<Starter::Prepared> Starter::Examine(StartArgs args, const Earlier& earlie
   if (args.outside) {
     if (auto may = spaces_.MayChange(args.ns); !may) return may.error();
   }
-  if (args.flow && args.machine.empty()) {
-    args.machine = args.flow->id.empty() ? "adhoc" : args.flow->id;
-  }
+  NameFlow(&args);
   if (!args.id.empty()) {
     auto exists = Exists(args, earlier);
     if (!exists) return exists.error();
     if (*exists) return Prepared{std::move(args)};
   }
-  if (args.id.empty()) {
-    const uint64_t random = turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull;
-    args.id = NewId(args.ns, options_, turn_.now(), Mix(random));
-  }
+  if (args.id.empty()) args.id = DrawId(args.ns);
   if (args.outside) {
     auto may = spaces_.MayStart(args.ns, args.dry_run, before);
     if (!may) return may.error();
@@ -328,7 +329,11 @@ Result<Started> Starter::Start(StartArgs args) {
   if (!args.id.empty() && !options_.Has(args.ns, args.id)) {
     return LivesNotHere(args.ns, args.id, options_, "start it");
   }
+  const std::string kept_for = args.home_says && *args.home_says ? args.id : "";
+  const std::string ns = args.ns;
   auto prepared = Examine(std::move(args), {}, nullptr);
+  const bool starts = prepared && prepared->version;
+  if (!kept_for.empty() && !starts) limits_.GiveUp(ns, kept_for);
   if (!prepared) return prepared.error();
   const bool created = prepared->version != nullptr;
   if (created) {
@@ -378,7 +383,32 @@ bool Starter::ToBeAdopted(const StartArgs& args) const {
 // What else is wrong with it its own partition finds.
 Result<Ok> Starter::MayBeginElsewhere(const StartArgs& args) {
   const auto version = VersionOf(args);
-  return version ? limits_.MayStart(args, **version, nullptr) : Result<Ok>(Ok{});
+  if (!version) return Ok{};
+  auto question = limits_.QuestionOf(args, **version);
+  const std::string cause = args.provenance ? args.provenance->cause : "";
+  return question ? limits_.Reserve(*std::move(question), cause) : Result<Ok>(Ok{});
+}
+
+std::optional<rows::Message::Stake> Starter::QuestionOf(StartArgs* args) {
+  if (turn_.at_home() || args->hold || args->start_at > turn_.now()) return std::nullopt;
+  if (!args->id.empty() && !options_.Has(args->ns, args->id)) return std::nullopt;
+  NameFlow(args);
+  const bool given = !args->id.empty();
+  if (!given) args->id = DrawId(args->ns);
+  const auto version = VersionOf(*args);
+  auto question = version ? limits_.QuestionOf(*args, **version) : std::nullopt;
+  if (!question) return std::nullopt;
+  if (given) {
+    const auto exists = Exists(*args, {});
+    if (!exists || *exists) return std::nullopt;
+  }
+  const auto ended = EndedOf(*args, {});
+  return ended && ended->size() == args->after.size() ? question : std::nullopt;
+}
+
+std::string Starter::DrawId(const std::string& ns) {
+  const uint64_t random = turn_.random() + turn_.NextId() * 0x9e3779b97f4a7c15ull;
+  return NewId(ns, options_, turn_.now(), Mix(random));
 }
 
 void Starter::StartElsewhere(const StartArgs& args, rows::Message::Asker asker) {

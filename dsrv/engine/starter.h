@@ -41,7 +41,10 @@ class Starter {
   Result<Started> Start(StartArgs args);
   // Whether home has the machine of a start, which is still to be adopted here.
   bool ToBeAdopted(const StartArgs& args) const;
-  // At home: whether limits would leave out one that is to begin elsewhere, as far as home knows.
+  // Elsewhere than at home: what home is to be asked before this is started, as Limits has it. The
+  // start has its id then.
+  std::optional<rows::Message::Stake> QuestionOf(StartArgs* args);
+  // At home: whether limits leave out one that is to begin elsewhere. Its place is kept.
   Result<Ok> MayBeginElsewhere(const StartArgs& args);
   // Has it started where it lives, which is elsewhere, once this turn is durable. What becomes of
   // it is told to `asker`.
@@ -78,6 +81,7 @@ class Starter {
   // Whether the id is taken by an instance that was started in the same way. An error: by another
   // one.
   Result<bool> Exists(const StartArgs& args, const Earlier& earlier);
+  std::string DrawId(const std::string& ns);  // of one that lives here
   // The version that `args` names, or the reason why it cannot be started.
   Result<VersionState*> VersionOf(const StartArgs& args);
   static Result<VersionState*> Standing(VersionState* version);

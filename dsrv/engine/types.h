@@ -34,7 +34,9 @@ struct WaitView {
   uint32_t max = 0;
   uint64_t held = 0;
   uint64_t ahead = 0;
-  bool elsewhere = false;  // only home knows the numbers
+  bool elsewhere = false;  // only home knows the numbers; its turn is
+  int32_t priority = 0;    //   this one,
+  uint64_t order = 0;      //   and this
   std::vector<std::string> holders;
   Timestamp until = kNever;
 };
@@ -121,6 +123,9 @@ struct StartArgs {
   bool dry_run = false;                   // it is walked without effects
   bool outside = false;  // a caller asks for it, so quotas and a freeze may refuse it
   bool follows = false;  // another instance starts it: it has a trace only if that one has
+  // What home says of its limits, where they may leave it out and it is to live elsewhere: an error
+  // if they do. nullopt: home was not asked.
+  std::optional<Result<Ok>> home_says = {};
 };
 // As deep in a chain of change triggers as the instance that starts it, whatever way it does; and a
 // dry run, if that is one.

@@ -47,6 +47,16 @@ void ToProto(const RetryPolicy& retry, v1::RetryPolicy* out) {
 
 }  // namespace
 
+void ToProto(const WaitView& wait, v1::Wait* out) {
+  out->set_kind(static_cast<v1::Wait::Kind>(wait.kind));
+  out->set_key(wait.key);
+  out->set_max(wait.max);
+  out->set_held(wait.held);
+  out->set_ahead(wait.ahead);
+  for (const std::string& holder : wait.holders) out->add_holders(holder);
+  if (wait.until != kNever) Set(wait.until, out->mutable_until());
+}
+
 void ToProto(Timestamp t, google::protobuf::Timestamp* out) { Set(t, out); }
 void ToProto(Duration d, google::protobuf::Duration* out) { Set(d, out); }
 
@@ -149,16 +159,6 @@ void ToProto(const Claim& claim, v1::Claim* out) {
   if (!claim.operation) return;
   out->set_note(claim.operation->note);
   out->set_lost(claim.operation->lost);
-}
-
-void ToProto(const WaitView& wait, v1::Wait* out) {
-  out->set_kind(static_cast<v1::Wait::Kind>(wait.kind));
-  out->set_key(wait.key);
-  out->set_max(wait.max);
-  out->set_held(wait.held);
-  out->set_ahead(wait.ahead);
-  for (const std::string& holder : wait.holders) out->add_holders(holder);
-  if (wait.until != kNever) Set(wait.until, out->mutable_until());
 }
 
 // Sent to the agent that has the claim, and not done yet.

@@ -20,6 +20,7 @@ void ToProto(const Defined& defined, v1::Defined* out);
 void ToProto(const PackageVersion& package, v1::PackageRef* out);
 void ToProto(const MachineView& view, v1::Machine* out);
 void ToProto(const Node& node, const Machine& machine, v1::Node* out);
+void ToProto(const WaitView& wait, v1::Wait* out);
 void ToProto(const InstanceView& view, v1::Instance* out);
 // Without params, outputs and labels, and with few of its tokens.
 void ToProtoBrief(const InstanceView& view, v1::Instance* out);

@@ -42,6 +42,7 @@ LimitTable::Key& LimitTable::At(std::string_view ns, std::string_view key) {
 // Room -------------------------------------------------------------------------------------------
 
 bool LimitTable::HasPlace(const Key& key) {
+  if (key.shut) return false;
   return !key.numbers.max ||
          /*mutant one-more-than-max*/ key.Used() < *key.numbers.max /*end*/;
 }
@@ -142,6 +143,15 @@ void LimitTable::SetCount(std::string_view ns, std::string_view key,
   if (at.Used() > before) Filled(at);
   if (at.Used() != before) Changed(at);
   if (!count) DropKey(at, {});
+}
+
+void LimitTable::SetShut(std::string_view ns, std::string_view key, bool shut) {
+  Key* const at = shut ? &At(ns, key) : Find(ns, key);
+  if (!at || at->shut == shut) return;
+  at->shut = shut;
+  if (shut) return Filled(*at);
+  Freed(*at);
+  DropKey(*at, {});
 }
 
 // Holders ----------------------------------------------------------------------------------------
@@ -398,7 +408,7 @@ void LimitTable::DropLine(Line& line) {
 
 void LimitTable::DropKey(Key& key, Timestamp now) {
   const bool used = !key.holders.empty() || key.lines > 0 || key.count || key.freed_at ||
-                    key.in_filled || key.watched > 0;
+                    key.in_filled || key.watched > 0 || key.shut;
   if (used) return;
   if (key.full_at > now) return Await(key, key.full_at);  // to be forgotten later
   if (key.due) due_.erase({*key.due, key.name});

@@ -94,6 +94,9 @@ class LimitTable {
   // Of a key whose holders somebody else counts: how many there are; nullopt: not any more.
   void SetCount(std::string_view ns, std::string_view key, std::optional<uint64_t> count);
 
+  // Whether nobody is let in, since it is not known yet who holds the key; it is known meanwhile.
+  void SetShut(std::string_view ns, std::string_view key, bool shut);
+
   void Take(std::string_view ns, std::string_view key, std::string_view instance,
             const Holding& holding);
   void Release(std::string_view ns, std::string_view key, std::string_view instance,

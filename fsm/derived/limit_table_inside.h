@@ -47,6 +47,7 @@ struct LimitTable::Key {
   LimitNumbers numbers;
   LimitNumbers asker;
   std::optional<uint64_t> count;  // of holders, by somebody else
+  bool shut = false;
   std::map<std::string, std::vector<Holding>, std::less<>> holders;
   Timestamp full_at;           // when the rate's bucket is full
   uint64_t lines = 0;          // that contain it

@@ -75,6 +75,8 @@ void PutCounted(const Writer& writer, const CountedRow& row) {
   out.set_held(row.held);
   out.set_wanted(row.wanted);
   out.set_places(row.places);
+  out.set_round(row.round);
+  for (const PartitionId id : row.unheard) out.add_unheard(id);
   writer.batch.Put(std::move(key), out.SerializeAsString());
 }
 
@@ -96,6 +98,10 @@ Result<Ok> ScanCounted(const Reader& reader, const std::function<void(CountedRow
                    row.held = in.held();
                    row.wanted = in.wanted();
                    row.places = in.places();
+                   row.round = in.round();
+                   for (const uint32_t id : in.unheard()) {
+                     row.unheard.insert(static_cast<PartitionId>(id));
+                   }
                    visit(std::move(row));
                    return true;
                  });

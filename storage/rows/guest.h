@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 
 #include "storage/rows/message.h"
@@ -38,6 +39,8 @@ struct CountedRow {
   int64_t held = 0;       // so many hold it without having asked home
   uint64_t wanted = 0;    // of a queue or action: so many tasks want a place
   uint64_t places = 0;    // that a partition has of home
+  uint64_t round = 0;     // at home, as in Message::Counted
+  std::set<PartitionId> unheard = {};  // at home: these have not answered it yet
 };
 // One that says nothing is dropped.
 void PutCounted(const Writer& writer, const CountedRow& row);

@@ -216,6 +216,7 @@ void Pack(const Message::Counted& counted, record::Message* out) {
   to->set_key(counted.key);
   to->set_counts(counted.counts);
   to->set_followed(counted.followed);
+  to->set_round(counted.round);
 }
 
 void Pack(const Message::Held& held, record::Message* out) {
@@ -223,6 +224,7 @@ void Pack(const Message::Held& held, record::Message* out) {
   to->set_ns(held.ns);
   to->set_key(held.key);
   to->set_by(held.by);
+  to->set_answers(held.answers);
 }
 
 void Pack(const Message::Wanted& wanted, record::Message* out) {
@@ -501,11 +503,12 @@ Result<Message> DecodeMessage(std::string_view text) {
     }
     case record::Message::kCounted: {
       const auto& one = in.counted();
-      return Message{Message::Counted{one.ns(), one.key(), one.counts(), one.followed()}};
+      return Message{Message::Counted{one.ns(), one.key(), one.counts(), one.followed(),
+                                      one.round()}};
     }
     case record::Message::kHeld: {
       const auto& one = in.held();
-      return Message{Message::Held{one.ns(), one.key(), one.by()}};
+      return Message{Message::Held{one.ns(), one.key(), one.by(), one.answers()}};
     }
     case record::Message::kWanted:
       return Unpack(in.wanted());

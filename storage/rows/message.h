@@ -212,12 +212,14 @@ struct Message {
     std::string key;
     bool counts = false;
     bool followed = false;
+    uint64_t round = 0;  // that an answer names, when all that hold it here are told; 0: none does
   };
   // To home: so many more hold it here without having asked.
   struct Held {
     std::string ns;
     std::string key;
     int64_t by = 0;
+    uint64_t answers = 0;  // a round; 0: none
   };
   // To home, of a queue or action: so many places more are wanted for tasks; so many are given back.
   struct Wanted {

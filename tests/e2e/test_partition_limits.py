@@ -1,11 +1,12 @@
 """Limits whose holders live in several partitions."""
+import concurrent.futures
 import time
 
 import grpc
 import pytest
 
 from cluster_servers import persist
-from stubs import schedule
+from stubs import schedule, v1
 from support import CALL, Refusal, eventually, result, state
 from test_metrics import scrape
 from test_partitions import DOOR, parted, shares  # noqa: F401: a fixture
@@ -49,23 +50,85 @@ def test_only_so_many_run_over_all_partitions_and_each_has_its_turn(parted):  # 
     assert not held.holders
 
 
-@pytest.mark.parametrize("word, ended", [("skip", "CANCELLED"), ("fail", "ERROR")])
-def test_one_without_room_is_left_out_or_fails(parted, word, ended):  # noqa: F811
+def start_all(spaces, names):
+    """Starts them all at once; returns those that were made, and how the others were refused."""
+    def start(number):
+        try:
+            return spaces[number % len(spaces)].start("limited", names[number]), None
+        except grpc.RpcError as error:
+            return None, Refusal(error)
+    with concurrent.futures.ThreadPoolExecutor(len(names)) as pool:
+        all_of_them = list(pool.map(start, range(len(names))))
+    return ([name for name, _ in all_of_them if name],
+            [refusal for _, refusal in all_of_them if refusal])
+
+
+def test_one_without_room_fails(parted):  # noqa: F811
     servers = parted(2)
     space = servers[0].space("default")
-    space.define(LIMITED % word)
-    names = []
-    for number in range(12):
-        try:
-            names.append(space.start("limited", f"one-{number}"))
-        except Exception as refused:  # pylint: disable=broad-except
-            assert "LIMIT_REACHED" in str(refused) or "limit" in str(refused)
+    space.define(LIMITED % "fail")
+    names = [space.start("limited", f"one-{number}") for number in range(12)]
     eventually(lambda: all(state(space.get(name)) in ("RUNNING", "STOPPED") for name in names))
     assert len(running(space, names)) == 3
     for name in names:
         instance = space.get(name)
         if state(instance) == "STOPPED":
-            assert result(instance) == ended and "places" in instance.error
+            assert result(instance) == "ERROR" and "places" in instance.error
+
+
+@pytest.mark.parametrize("words, made", [("skip", 3), ("wait, waiting: 2", 5)])
+def test_one_that_is_left_out_is_refused_and_leaves_no_trace(parted, words, made):  # noqa: F811
+    servers = parted(2)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(LIMITED % words)
+    names = [f"one-{number}" for number in range(24)]
+    created, refusals = start_all(spaces, names)
+    assert len(created) == made and len(refusals) == 24 - made
+    for refusal in refusals:
+        assert refusal.code == "FAILED_PRECONDITION" and refusal.reason == "LIMIT_REACHED"
+        assert "'places'" in refusal.message and "--force" in refusal.message
+    assert len(spaces[1].instances(machine="limited").instances) == made
+    eventually(lambda: len(running(spaces[0], created)) == 3)
+
+    batch = spaces[1].call("StartBatch", v1.StartBatchRequest(
+        starts=[spaces[1].start_request("limited") for _ in range(10)]), timeout=30)
+    assert {item.error.reason for item in batch.results} == {"LIMIT_REACHED"}
+    left = set(created)
+    while left:  # and those that were made have their turn
+        for name in eventually(lambda: running(spaces[0], left)):
+            spaces[0].transition(name, "ok")
+            left.remove(name)
+
+    def several():
+        found = spaces[1].call("StartBatch", v1.StartBatchRequest(
+            starts=[spaces[1].start_request("limited") for _ in range(10)]), timeout=30)
+        return [item.started.instance.id for item in found.results if item.HasField("started")]
+    begun = []
+
+    def all_places():  # home hears a moment later that they are free
+        begun.extend(several())
+        return len(begun) == made
+    eventually(all_places)
+    eventually(lambda: len(running(spaces[0], begun)) == 3)
+    assert all(result(spaces[0].get(name)) == "PENDING" for name in begun)
+
+
+def test_whoever_waits_says_for_whom_wherever_it_lives(parted):  # noqa: F811
+    servers = parted(2)
+    spaces = [one.space("default") for one in servers]
+    spaces[0].define(LIMITED % "wait")
+    names = [spaces[0].start("limited", f"one-{number}") for number in range(12)]
+    eventually(lambda: len(running(spaces[0], names)) == 3)
+    held = set(running(spaces[0], names))
+
+    def waits(instances):
+        return [wait for one in instances for wait in one.waits_for]
+    for look in (lambda: [spaces[1].get(name) for name in names],
+                 lambda: spaces[1].instances(machine="limited").instances):
+        told = eventually(lambda: len(found := waits(look())) == 9 and found)
+        assert all(wait.key == "places" and wait.max == 3 and wait.held == 3 for wait in told)
+        assert all(set(wait.holders) == held for wait in told)
+        assert sorted(wait.ahead for wait in told) == list(range(9))
 
 
 def test_the_latest_replace_those_before_them(parted):  # noqa: F811

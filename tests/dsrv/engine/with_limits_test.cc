@@ -27,6 +27,14 @@ struct Apart : Parted {
     DeliverAll(PlaceOf(id), 0);
     return Of(id);
   }
+  // Home's answer to whether it may begin elsewhere.
+  Result<Ok> MayBegin(const std::string& id) {
+    StartArgs args{.ns = "ns", .machine = "m", .id = id};
+    std::optional<std::string> question;
+    Of(id).Do([&](Engine& e) { return question = e.QuestionOf(&args), true; });
+    REQUIRE(question);
+    return at(0).Do([&](Engine& e) { return e.limits().Reserve(*question); });
+  }
   void AskLater(const std::string& id) {
     for (PartitionId at = 0; at < 3; ++at) this->at(at).Advance(std::chrono::seconds(1));
     Ask(id);
@@ -51,6 +59,78 @@ struct Apart : Parted {
   const std::string two = Named("two", 2);
   const std::string late = Named("late", 1);
 };
+
+TEST_CASE("home keeps a place for one that it has let begin elsewhere") {
+  Apart apart("{key: k, on_conflict: skip}");
+  REQUIRE(apart.MayBegin(apart.one));
+  const auto refused = apart.MayBegin(apart.two);
+  REQUIRE(!refused);
+  CHECK(refused.error().reason == Reason::kLimitReached);
+  CHECK(refused.error().message ==
+        "limit 'k' has no room: max is 1, and 1 holds it: instance '" + apart.one +
+            "'; start it with on_conflict wait (dcli: --on-conflict wait), so that it waits its "
+            "turn, or with force (--force) to begin past all limits");
+  SUBCASE("until it begins") {
+    apart.at(0).Elapse(std::chrono::seconds(9));
+    apart.Begin(apart.one);
+    CHECK(apart.State(apart.one) == "RUNNING");
+    apart.at(0).Elapse(std::chrono::seconds(9));
+    CHECK(!apart.MayBegin(apart.two));
+    apart.End(apart.one);
+    CHECK(apart.MayBegin(apart.two));
+  }
+  SUBCASE("for ten seconds, if it does not") {
+    apart.at(0).Elapse(std::chrono::seconds(9));
+    CHECK(!apart.MayBegin(apart.two));
+    apart.at(0).Elapse(std::chrono::seconds(2));
+    CHECK(apart.MayBegin(apart.two));
+  }
+  SUBCASE("unless its start is refused for another reason") {
+    StartArgs args{.machine = "m", .id = apart.one, .start_before = Timestamp()};
+    args.home_says = Ok{};
+    CHECK(!apart.Of(apart.one).TryStart(std::move(args)));
+    apart.Carry();
+    CHECK(apart.MayBegin(apart.two));
+  }
+  SUBCASE("unless home crashes") {
+    apart.at(0).Crash();
+    CHECK(apart.MayBegin(apart.two));
+  }
+}
+
+TEST_CASE("home keeps a place in the line for one that it has let wait elsewhere") {
+  Apart apart("{key: k, waiting: 1}");
+  apart.Begin(apart.one);
+  REQUIRE(apart.MayBegin(apart.two));
+  REQUIRE(!apart.MayBegin(apart.late));
+  SUBCASE("so that it waits") {
+    apart.Begin(apart.two);
+    CHECK(apart.State(apart.two) == "SCHEDULED");
+    apart.End(apart.one);
+    CHECK(apart.State(apart.two) == "RUNNING");
+  }
+  SUBCASE("so that it has its turn before it asks") {
+    apart.End(apart.one);
+    CHECK(apart.MayBegin(apart.late));  // it may wait now
+    apart.Begin(apart.two);
+    CHECK(apart.State(apart.two) == "RUNNING");
+  }
+}
+
+TEST_CASE("home is asked only of what limits may leave out") {
+  const auto asks = [](const std::string& limit) {
+    Apart apart(limit);
+    StartArgs args{.ns = "ns", .machine = "m"};
+    bool any = false;
+    apart.at(1).Do([&](Engine& e) { return any = e.QuestionOf(&args).has_value(), true; });
+    CHECK(apart.PlaceOf(args.id) == 1);
+    return any;
+  };
+  CHECK(asks("{key: k, on_conflict: skip}"));
+  CHECK(asks("{key: k, waiting: 3}"));
+  CHECK(!asks("{key: k}"));
+  CHECK(!asks("{key: k, on_conflict: fail}"));
+}
 
 TEST_CASE("only so many hold a key over all partitions, and the next begins when one is done") {
   Apart apart("{key: k, max: 2}");

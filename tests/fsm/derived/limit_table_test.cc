@@ -122,6 +122,24 @@ TEST_CASE("0 lets nobody in, and no number everybody") {
   CHECK(play.LetIn() == Ids{"1", "2"});
 }
 
+TEST_CASE("a key that is shut lets nobody in until it is opened") {
+  Play play;
+  play.Max("a", 2);
+  play.table.SetShut("ns", "a", true);
+  play.Wait({"a"}, 1);
+  CHECK(play.LetIn().empty());
+  CHECK(!play.table.HasRoom("ns", "a", "2", play.now));
+  play.Max("a", 3);
+  CHECK(play.LetIn().empty());
+  play.table.SetShut("ns", "a", false);
+  CHECK(play.LetIn() == Ids{"1"});
+
+  play.table.SetShut("ns", "b", true);
+  CHECK(play.table.Knows("ns", "b"));
+  play.table.SetShut("ns", "b", false);
+  CHECK(!play.table.Knows("ns", "b"));
+}
+
 TEST_CASE("a number that is lowered stops nobody, and lets in nobody until there is room") {
   Play play;
   play.Max("k", 3);

@@ -1,5 +1,6 @@
 // What counts over all partitions, tried when all else is done, while engines crash: quotas of
 // instances, and places for tasks.
+#include <algorithm>
 #include <utility>
 
 #include "dsrv/engine/limits.h"
@@ -13,6 +14,7 @@ namespace {
 using std::chrono_literals::operator""ms;
 
 constexpr uint64_t kMore = 5;       // that a quota lets in
+constexpr size_t kRunAlready = 3;   // when they get a number
 constexpr size_t kPlaces = 2;       // for tasks
 constexpr size_t kPlaced = 8;       // tasks
 constexpr size_t kMostRounds = 80;  // of 20 ms, until one has a task although places lie elsewhere
@@ -21,7 +23,8 @@ constexpr size_t kMostRounds = 80;  // of 20 ms, until one has a task although p
 
 std::string PlacedJobs() {
   return "---\nid: placed\nnodes: {work: {start: true, queue: few, timeout: 0.0, transitions: {ok: "
-         "done}}, done: {final: true}}\n";
+         "done}}, done: {final: true}}\n---\nid: numbered\nnodes: {work: {start: true, "
+         "transitions: {ok: done}}, done: {final: true}}\n";
 }
 
 // Nothing comes due by itself from now on.
@@ -79,6 +82,40 @@ void MessageSim::TryQuota() {
   }
   ++hits_["a quota is full"];
   SetQuota(0);
+}
+
+// A number holds for all from the moment on in which it is set, also for those that run already
+// wherever they live.
+void MessageSim::TryNumber() {
+  const auto begin = [this](PartitionId there) {
+    const std::string id = parted_->Named("n" + std::to_string(++names_) + "-", there);
+    after_[id] = {};
+    parted_->Start("numbered", id);
+    return id;
+  };
+  std::vector<std::string> all;
+  for (size_t i = 0; i < kRunAlready; ++i) all.push_back(begin(Any()));
+  Quiet();
+  const auto set_max = [this](std::optional<uint32_t> max) {
+    REQUIRE(at(kHome).Do([&](Engine& e) {
+      return e.limits().Override("ns", "machine:numbered", {.max = max, .reset = !max});
+    }));
+  };
+  set_max(static_cast<uint32_t>(kRunAlready + 1));
+  for (int i = 0; i < 2; ++i) all.push_back(begin(kHome));
+  CrashSome();
+  Quiet();
+  for (int i = 0; i < 2; ++i) all.push_back(begin(Any()));
+  Quiet();
+  const auto running = static_cast<size_t>(std::ranges::count_if(
+      all, [this](const std::string& id) { return seen_[id].begun > 0; }));
+  if (running != kRunAlready + 1) {
+    Wrong(std::to_string(running) + " run under a number that has just been set, of " +
+          std::to_string(kRunAlready + 1));
+  }
+  ++hits_["a number is set for those that run"];
+  set_max(std::nullopt);
+  Quiet();
 }
 
 // No more tasks are in hand than there are places for, and all have their turn.

@@ -49,9 +49,11 @@ constexpr const char* kMet[] = {
     "a message is not applied yet",
     "a message overtakes another",
     "a message was applied before",
+    "a number is set for those that run",
     "a quota is full",
     "a schedule sends a transition",
     "a schedule starts an instance",
+    "a start is refused by what home says",
     "a start with a report is refused elsewhere",
     "a store is joined",
     "a task waits for a place",
@@ -63,6 +65,7 @@ constexpr const char* kMet[] = {
     "an engine is taken over",
     "an instance is started with a report",
     "many messages in one turn",
+    "one begins as home has said",
     "one gives way to another",
 };
 

@@ -104,6 +104,7 @@ void MessageSim::Published(PartitionId id, const Event& event) {
   known_.emplace(id, event.seq);
   NoteGroup(event);
   NoteKeyed(id, event);
+  NoteAsked(event);
   if (event.instance.empty() || event.kind == ChangeKind::kOccurred) return;
   if (parted_->PlaceOf(event.instance) != id) Wrong(event.instance + " does not live there");
   Seen& seen = seen_[event.instance];
@@ -134,7 +135,7 @@ void MessageSim::Published(PartitionId id, const Event& event) {
 
 void MessageSim::Define() {
   parted_->Define(std::string(kJob) + LimitedJobs() + ListenedJobs() + KeyedJobs() +
-                  GroupedJobs() + PlacedJobs());
+                  GroupedJobs() + PlacedJobs() + AskedJobs());
   DefineTrigger();
   DefineKeys();
   DefineGroups();
@@ -154,6 +155,7 @@ void MessageSim::Client() {
   if (random_.Chance(3)) return Pause();
   if (random_.Chance(15)) return Grouped();
   if (random_.Chance(12)) return Keyed();
+  if (random_.Chance(15)) return Asked();
   if (random_.Chance(40)) return Limited();
   if (dice < 4) {
     Start();
@@ -167,6 +169,7 @@ void MessageSim::Client() {
       disks_[id]->Heal();
       at(id).Elapse(by);
     }
+    promised_.clear();  // home keeps no place so long
   }
 }
 
@@ -209,13 +212,17 @@ void MessageSim::StartMany() {
   ++hits_["many messages in one turn"];
 }
 
+// One that has begun, and of which no other part of the model tells what becomes of it.
+bool MessageSim::Free(const std::string& id) {
+  return id != target_ && seen_[id].begun > 0 && !limited_.contains(id) && !keyed_.contains(id) &&
+         !asked_.contains(id) && !members_.contains(id);
+}
+
 void MessageSim::Move() {
   if (seen_.empty()) return;
   auto one = std::next(seen_.begin(), static_cast<long>(random_.Below(seen_.size())));
   const std::string& id = one->first;
-  if (id == target_ || one->second.begun == 0 || limited_.contains(id) || keyed_.contains(id)) {
-    return;
-  }
+  if (!Free(id) && (!members_.contains(id) || one->second.begun == 0)) return;
   const bool bad = id.starts_with("bad-") || random_.Chance(20);
   Note("move " + id);
   parted_->Of(id).Decide([&](Engine& e) {
@@ -228,10 +235,7 @@ void MessageSim::ReportWithStart() {
   if (seen_.empty()) return;
   auto one = std::next(seen_.begin(), static_cast<long>(random_.Below(seen_.size())));
   const std::string id = one->first;
-  if (id == target_ || one->second.begun == 0 || limited_.contains(id) || keyed_.contains(id) ||
-      members_.contains(id)) {
-    return;
-  }
+  if (!Free(id)) return;
   const std::string params = "{\"k\":" + std::to_string(++names_) + "}";
   const std::string starts =
       "s" + std::to_string(random_.Chance(30) ? random_.Below(5) : 100 + names_);
@@ -347,6 +351,7 @@ void MessageSim::Fault() {
     Restart(id, "an engine crashes");
   } else if (dice < 4) {
     ++hits_["an engine is taken over"];
+    if (id == kHome) promised_.clear();
     former_.emplace_back(id, at(id).engine().messages().outgoing());
     auto former = at(id).TakeOver();
     if (former.in_flight) {
@@ -367,6 +372,7 @@ void MessageSim::Fault() {
 }
 
 void MessageSim::Restart(PartitionId id, const std::string& why) {
+  if (id == kHome) promised_.clear();
   ++hits_[why];
   Note(why + ": " + std::to_string(id));
   former_.emplace_back(id, at(id).engine().messages().outgoing());
@@ -375,6 +381,7 @@ void MessageSim::Restart(PartitionId id, const std::string& why) {
 
 // What was written although that failed is durable.
 void MessageSim::Mend(PartitionId id) {
+  if (id == kHome) promised_.clear();
   disks_[id]->Heal();
   ++hits_["an engine ends with its disk"];
   Note("mend " + std::to_string(id));
@@ -423,12 +430,14 @@ bool MessageSim::MoveAll() {
 }
 
 void MessageSim::Finish() {
+  promised_.clear();  // a minute passes
   for (PartitionId id = 0; id < parted_->size(); ++id) {
     disks_[id]->Heal();
     at(id).engine().SetRoom(Room::kAmple);
     if (random_.Chance(50)) Restart(id, "an engine crashes");
     at(id).Elapse(std::chrono::minutes(1));  // what waited for room goes on
   }
+  while (!waiting_starts_.empty()) StartAsked();
   if (random_.Chance(40)) Join();
   SetPaused(false);
   SetMax("machine:job", 1'000);
@@ -441,6 +450,8 @@ void MessageSim::Finish() {
   PauseSchedules();
   TryQuota();
   TryPlaces();
+  TryAsked();
+  TryNumber();
   Settle();
   if (!Good()) return;
   CheckAll();
@@ -489,6 +500,7 @@ void MessageSim::CheckAll() {
   CheckLimits();
   CheckGroups();
   CheckKeys();
+  CheckAsked();
   CheckTrigger();
   CheckFollowers();
   CheckReports();

@@ -24,6 +24,7 @@ std::string ListenedJobs();           // and those that a trigger starts
 std::string KeyedJobs();              // and those whose machine has a limit by itself
 std::string GroupedJobs();            // and members of groups
 std::string PlacedJobs();             // and those whose tasks need places
+std::string AskedJobs();              // and those of which home is asked first
 
 class MessageSim {
  public:
@@ -70,6 +71,7 @@ class MessageSim {
   void Client();
   void Start();
   void StartMany();
+  bool Free(const std::string& id);
   void Move();
   void ReportWithStart();
   void Define();
@@ -77,6 +79,9 @@ class MessageSim {
   void StartLimited();
   void Pause();
   void Keyed();
+  void Asked();
+  void Ask();
+  void StartAsked();
   void SetMax(const std::string& key, std::optional<uint32_t> max);
   void Grouped();
   void StartMember(const std::string& group);
@@ -114,6 +119,10 @@ class MessageSim {
   void DefineKeys();
   void NoteKeyed(PartitionId id, const Event& event);
   void CheckKeys();
+  void NoteAsked(const Event& event);
+  void CheckAsked();
+  std::optional<StartArgs> LetIn();
+  void TryAsked();
   void DefineGroups();
   void ResumeGroups();
   void CheckGroups();
@@ -124,6 +133,7 @@ class MessageSim {
   void SetQuota(uint64_t most);
   void TryQuota();
   void TryPlaces();
+  void TryNumber();
 
   Random random_;
   const bool trace_;
@@ -156,6 +166,10 @@ class MessageSim {
   bool paused_ = false;                    // the trigger, as was asked
   std::set<std::string> keyed_;         // instances of a machine of which so many may run
   std::set<std::string> keyed_running_;  // of these
+  std::set<std::string> asked_;          // instances of which home was asked, or might have been
+  std::set<std::string> asked_running_;  // of these
+  std::set<std::string> promised_;       // of these: home has let them begin, and has gone on since
+  std::vector<StartArgs> waiting_starts_;  // until home's answer comes
   std::map<std::string, std::string> members_;        // of groups, by instance
   std::map<std::string, uint64_t> group_finished_at_;  // in the order of all records
   std::map<std::string, uint64_t> member_ended_at_;    // the last one of a group

@@ -173,7 +173,7 @@ class DefineCall : public std::enable_shared_from_this<DefineCall> {
                          : DefineAtOnce(engine, ns_, std::move(sources_), validate_only,
                                         &compiled_.problems);
     }
-    engine.AfterCommit([self = shared_from_this()] { self->Answer(); });
+    engine.AfterHeard([self = shared_from_this()] { self->Answer(); });
   }
 
   bool Previews() const { return request_.validate_only() && request_.preview(); }

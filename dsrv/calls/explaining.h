@@ -18,8 +18,8 @@ struct WaitsRef {
   std::string instance;
   InstanceWaits* waits;
 };
-// Any thread. Calls `done` once, from any thread, when home's answers are filled in. Without an answer
-// within half a second they are as they were: keys without numbers.
+// Any thread. Calls `done` once, from any thread, when home's answers are filled in. Without an
+// answer within half a second they are as they were: keys without numbers.
 void ExplainWaits(const Backend& backend, const std::string& ns, const std::vector<WaitsRef>& all,
                   std::function<void()> done);
 // The same of one; null: it waits for nothing.

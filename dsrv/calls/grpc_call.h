@@ -66,7 +66,10 @@ class UnaryCall final : public Call, public grpc::ServerUnaryReactor {
   void Send(const Error* error) override;
   bool ByHttp() const override { return GrpcOrigin(*context_).ByHttp(); }
   void OnCancel() override {
-    const bool late = context_->deadline() <= std::chrono::system_clock::now();
+    // A caller tells how long it waits, so its own deadline passes as long before this one as the
+    // request was on its way; its cancel may be here first.
+    constexpr std::chrono::milliseconds kOnTheWay{50};
+    const bool late = context_->deadline() <= std::chrono::system_clock::now() + kOnTheWay;
     Cancelled(late ? Code::kDeadlineExceeded : Code::kCancelled);
   }
   void OnDone() override;

@@ -39,7 +39,7 @@ Result<ListLimitsCommand> ParseListLimits(const v1::ListLimitsRequest& request, 
 
 Result<std::vector<LimitView>> RunListLimits(Engine& engine, const Caller&,
                                              ListLimitsCommand& command) {
-  return engine.limits().List(command.query);
+  return engine.limits().Look().List(command.query);
 }
 
 void ReplyListLimits(const std::vector<LimitView>& views, const ListLimitsCommand& command,
@@ -65,7 +65,7 @@ Result<GetLimitCommand> ParseGetLimit(const v1::GetLimitRequest& request, const 
 }
 
 Result<LimitView> RunGetLimit(Engine& engine, const Caller&, GetLimitCommand& command) {
-  return engine.limits().Get(command.ns, command.key, command.after, command.limit);
+  return engine.limits().Look().Get(command.ns, command.key, command.after, command.limit);
 }
 
 void ReplyGetLimit(const LimitView& view, const GetLimitCommand& command, v1::Limit* reply) {
@@ -93,7 +93,7 @@ Result<LimitView> RunSetLimit(Engine& engine, const Caller&, SetLimitCommand& co
   auto done = engine.limits().Override(command.ns, command.key, command.change);
   if (!done) return done.error();
   if (!reset) (void)engine.namespaces().Use(command.ns);
-  return engine.limits().Standing(command.ns, command.key);
+  return engine.limits().reader().Standing(command.ns, command.key);
 }
 
 void ReplySetLimit(const LimitView& view, const SetLimitCommand&, v1::Limit* reply) {

@@ -54,7 +54,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   // The next that waits, of which the engine knows more.
   void SkipPlain() {
     while (next_ < page_.instances.size() &&
-           !Limits::Concern(page_.instances[next_].instance, tasks_limited_)) {
+           !LimitReader::Concern(page_.instances[next_].instance, tasks_limited_)) {
       ++next_;
     }
   }
@@ -72,7 +72,7 @@ class Listing : public std::enable_shared_from_this<Listing> {
   void Explain(Engine& engine) {
     for (size_t left = kExplainedAtOnce; left > 0 && next_ < page_.instances.size(); --left) {
       InstanceView& view = page_.instances[next_];
-      auto waits = std::make_shared<InstanceWaits>(engine.limits().WaitsOf(view.instance));
+      auto waits = std::make_shared<InstanceWaits>(engine.limits().reader().WaitsOf(view.instance));
       explained_.push_back({view.instance.id, waits.get()});
       view.waits = std::move(waits);
       ++next_;

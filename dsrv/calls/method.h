@@ -196,7 +196,7 @@ struct DecideCall {
     const auto may = MayChangeIn(row, engine, request);
     outcome = may ? row.run(engine, call.caller(), command) : Result<Outcome>(may.error());
     if constexpr (requires { row.namespaces.kHeard; }) {
-      engine.AfterHeard(command.ns, command.key, [this] { Answer(); });
+      engine.AfterHeard([this] { Answer(); });
     } else {
       engine.AfterCommit([this] { Answer(); });
     }

@@ -120,7 +120,7 @@ void AnswerExplain(const Backend& backend, const peer::Explain& asked, const One
                              wait.priority = static_cast<int32_t>(one.priority());
                              wait.order = one.order();
                              auto* const to = all->add_waits();
-                             to->set_has_room(!engine.limits().Fill(
+                             to->set_has_room(!engine.limits().reader().Fill(
                                  asked.namespace_(), one.instance(), one.visit(), &wait));
                              ToProto(wait, to->mutable_wait());
                            }

@@ -48,7 +48,7 @@ void AddQueues(const std::vector<QueueView>& views, std::map<std::string, v1::Qu
 }
 
 void AddLimits(Limits& limits, const std::string& ns, v1::Overview* out) {
-  for (LimitView& view : limits.List({ns, "", false, "", 1'000})) {
+  for (LimitView& view : limits.Look().List({ns, "", false, "", 1'000})) {
     view.holders.clear();
     view.waiters.clear();
     v1::Limit limit;

@@ -73,13 +73,13 @@ bool Arrivals::Take(PartitionId from, const rows::Message& message) {
   } else if (const auto* uses = std::get_if<Message::Uses>(&message.of)) {
     shares_.Take(from, *uses);
   } else if (const auto* counted = std::get_if<Message::Counted>(&message.of)) {
-    limits_.TakeKey(*counted);
+    limits_.census().TakeKey(*counted);
   } else if (const auto* held = std::get_if<Message::Held>(&message.of)) {
-    limits_.TakeHeld(from, *held);
+    limits_.census().TakeHeld(from, *held);
   } else if (const auto* wanted = std::get_if<Message::Wanted>(&message.of)) {
-    limits_.TakeWanted(from, *wanted);
+    limits_.places().TakeWanted(from, *wanted);
   } else if (const auto* places = std::get_if<Message::Places>(&message.of)) {
-    limits_.TakePlaces(*places);
+    limits_.places().TakePlaces(*places);
   } else if (const auto* learned = std::get_if<Message::Learned>(&message.of)) {
     statistics_.Take(from, *learned);
   } else if (const auto* paced = std::get_if<Message::Paced>(&message.of)) {

@@ -180,9 +180,8 @@ Timestamp Engine::NextChore() const {
 
 void Engine::AfterCommit(std::function<void()> tell) { parts_->turn.AfterCommit(std::move(tell)); }
 
-void Engine::AfterHeard(const std::string& ns, const std::string& key,
-                        std::function<void()> tell) {
-  parts_->limits.AfterHeard(ns, key, std::move(tell));
+void Engine::AfterHeard(std::function<void()> tell) {
+  parts_->limits.census().AfterHeard(std::move(tell));
 }
 
 void Engine::AfterCommit(SessionId session, std::function<void(bool)> tell) {
@@ -432,7 +431,7 @@ std::shared_ptr<const InstanceWaits> Engine::WaitsOf(const std::string& ns, cons
   if (!resident) return nullptr;
   InstanceWaits waits;
   if (!(*resident)->instance.Stopped()) {
-    waits = parts_->limits.WaitsOf((*resident)->instance);
+    waits = parts_->limits.reader().WaitsOf((*resident)->instance);
     const auto why_not = [this](const std::string& in, const std::string& agent) {
       return parts_->agents.WhyNot(in, agent);
     };
@@ -521,7 +520,7 @@ void Engine::CloseSession(SessionId session, StreamEnd how) {
 
 void Engine::StopHandingOut(bool moves) {
   parts_->desk.StopHandingOut(moves);
-  parts_->limits.StopWaiting();
+  parts_->limits.census().StopWaiting();
   if (parts_->options.partitions > 1) parts_->statistics.Save();  // messages still arrive
 }
 

@@ -80,8 +80,9 @@ class Engine {
 
   // Runs `tell` when this turn and those before it are durable.
   void AfterCommit(std::function<void()> tell);
-  // The same when all partitions have heard of the numbers of a limit, as Limits has it.
-  void AfterHeard(const std::string& ns, const std::string& key, std::function<void()> tell);
+  // The same when all partitions have heard of what this turn has changed of limits, as LimitCensus
+  // has it.
+  void AfterHeard(std::function<void()> tell);
   // The same for a session. `more`: another answer or update for the session follows at once, so
   // that one message can hold both.
   void AfterCommit(SessionId session, std::function<void(bool more)> tell);

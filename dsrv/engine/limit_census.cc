@@ -1,5 +1,6 @@
 #include "dsrv/engine/limit_census.h"
 
+#include <algorithm>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -15,6 +16,12 @@ namespace {
 
 constexpr size_t kEnrolledAtOnce = 50;
 constexpr Duration kHeardWithin = std::chrono::seconds(10);
+
+// Whether it is of a schedule or trigger.
+bool OfCause(const std::string& key) {
+  const BuiltIn kind = BuiltInOf(key);
+  return kind == BuiltIn::kSchedule || kind == BuiltIn::kTrigger;
+}
 
 }  // namespace
 
@@ -33,6 +40,7 @@ Result<Ok> LimitCensus::Recover() {
       numbers_.Track(row.ns, row.key, row.counts, row.followed);
       changed_.insert(ResidentKey(row.ns, row.key));
       Enrol(ResidentKey(row.ns, row.key), {row.counts, row.followed, row.held, 0, {}});
+      if (row.round != 0 && OfCause(row.key)) to_answer_[ResidentKey(row.ns, row.key)] = row.round;
       return;
     }
     if (row.followed) numbers_.Follow(row.ns, row.key, true);
@@ -77,7 +85,7 @@ void LimitCensus::Forget(const std::string& ns) {
 void LimitCensus::Loaded() {
   for (const auto& [full, key] : keys_) {
     const auto [ns, name] = SplitKey(full);
-    /*mutant message-limit-unheard-forgotten*/ if (!key.unheard.empty()) {
+    /*mutant message-limit-unheard-forgotten*/ if (key.counts && !key.unheard.empty()) {
       table_.SetShut(ns, name, true);
       counts_.Judge(full);
     } /*end*/
@@ -92,9 +100,9 @@ void LimitCensus::TellKeys() {
     const auto [ns, key] = SplitKey(full);
     Key& one = keys_[full];
     const bool counted = std::exchange(one.counts, numbers_.HasNumber(full));
-    one.followed = numbers_.IsFollowed(full);
-    if (!one.counts) one.unheard.clear();
-    const bool asks = one.counts && !counted;
+    const bool followed = std::exchange(one.followed, numbers_.IsFollowed(full));
+    if (!one.counts && !one.followed) one.unheard.clear();
+    const bool asks = (one.counts && !counted) || (one.followed && !followed && !counted);
     if (asks) one.round = (turn_.epoch() << 32) | turn_.NextId();
     for (PartitionId id = 0; id < options_.partitions; ++id) {
       if (id == options_.partition) continue;
@@ -103,8 +111,8 @@ void LimitCensus::TellKeys() {
           id, {rows::Message::Counted{ns, key, one.counts, one.followed,
                                       asks ? one.round : 0}}); /*end*/
     }
-    /*mutant message-limit-begins-unheard*/ table_.SetShut(ns, key,
-                                                           !one.unheard.empty()); /*end*/
+    /*mutant message-limit-begins-unheard*/ table_.SetShut(
+        ns, key, one.counts && !one.unheard.empty()); /*end*/
     counts_.Judge(full);
     Put(full, Key(one));
   };
@@ -120,16 +128,28 @@ void LimitCensus::TellKeys() {
   for (const std::string& full : others) tell(full);
 }
 
-void LimitCensus::AfterHeard(const std::string& full, std::function<void()> tell) {
-  if (options_.partitions == 1) return turn_.AfterCommit(std::move(tell));
-  awaiting_.push_back({full, turn_.real() + kHeardWithin, std::move(tell)});
+void LimitCensus::AfterHeard(std::function<void()> tell) {
+  if (options_.partitions == 1 || !waits_) return turn_.AfterCommit(std::move(tell));
+  Awaiting one{{}, turn_.real() + kHeardWithin, std::move(tell)};
+  for (const auto& [full, key] : keys_) {
+    if (!key.unheard.empty()) one.keys.insert(full);
+  }
+  awaiting_.push_back(std::move(one));
 }
 
-void LimitCensus::TellHeard(bool all) {
+void LimitCensus::StopWaiting() {
+  waits_ = false;
+  TellHeard();
+}
+
+void LimitCensus::TellHeard() {
+  const auto heard = [this](const std::string& full) {
+    const auto key = keys_.find(full);
+    return key == keys_.end() || key->second.unheard.empty();
+  };
   std::erase_if(awaiting_, [&](Awaiting& one) {
-    const auto key = keys_.find(one.full);
-    const bool heard = key == keys_.end() || key->second.unheard.empty();
-    if (!heard && !all && turn_.real() < one.until) return false;
+    std::erase_if(one.keys, heard);
+    if (!one.keys.empty() && waits_ && turn_.real() < one.until) return false;
     turn_.AfterCommit(std::move(one.tell));
     return true;
   });
@@ -161,30 +181,27 @@ void LimitCensus::TakeHeld(PartitionId from, const rows::Message::Held& held) {
 
 // Elsewhere -------------------------------------------------------------------------------------
 
-bool LimitCensus::TakeKey(const rows::Message::Counted& counted) {
+void LimitCensus::TakeKey(const rows::Message::Counted& counted) {
   const std::string full = ResidentKey(counted.ns, counted.key);
   if (counted.round != 0) to_answer_[full] = counted.round;
-  if (IsTask(BuiltInOf(counted.key))) {
-    places_.TakeKey(full, counted.counts);
-    return false;
-  }
-  if (!counted.counts && !counted.followed && !keys_.contains(full)) return false;
+  if (IsTask(BuiltInOf(counted.key))) return places_.TakeKey(full, counted.counts);
+  if (!counted.counts && !counted.followed && !keys_.contains(full)) return;
   Key& key = keys_[full];
   const bool other = key.counts != counted.counts || key.followed != counted.followed;
   key.counts = counted.counts;
   key.followed = counted.followed;
+  key.round = counted.round;
   Put(full, Key(key));
-  if (!other) return false;
+  if (!other) return;
   numbers_.Track(counted.ns, counted.key, counted.counts, counted.followed);
   changed_.insert(full);
   Enrol(full, {counted.counts, counted.followed, 0, 0, {}});
-  return true;
+  counts_.Sync();
 }
 
 void LimitCensus::Enrol(const std::string& full, const Key& key) {
-  const BuiltIn kind = BuiltInOf(SplitKey(full).second);
-  const bool of_cause = kind == BuiltIn::kSchedule || kind == BuiltIn::kTrigger;
-  if (of_cause && (key.counts || key.followed)) enrolling_.emplace_back(full, LimitHolders::Name());
+  if (!OfCause(SplitKey(full).second) || (!key.counts && !key.followed)) return;
+  enrolling_.emplace_back(full, LimitHolders::Name());
 }
 
 std::optional<LimitCensus::Unasked> LimitCensus::NextUnasked() {
@@ -234,12 +251,16 @@ void LimitCensus::TellHome() {
   }
 }
 
+// Home is told of those that are to be enrolled before it is told that these are all.
 void LimitCensus::AnswerHome() {
-  for (const auto& [full, round] : std::exchange(to_answer_, {})) {
-    const auto [ns, key] = SplitKey(full);
+  std::erase_if(to_answer_, [this](const auto& one) {
+    const auto enrols = [&](const auto& other) { return other.first == one.first; };
+    if (std::ranges::any_of(enrolling_, enrols)) return false;
+    const auto [ns, key] = SplitKey(one.first);
     /*mutant message-limit-round-not-answered*/ messages_.Send(
-        kHome, {rows::Message::Held{ns, key, 0, round}}); /*end*/
-  }
+        kHome, {rows::Message::Held{ns, key, 0, one.second}}); /*end*/
+    return true;
+  });
 }
 
 }  // namespace dfsmr

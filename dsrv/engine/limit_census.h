@@ -43,20 +43,22 @@ class LimitCensus {
   // At start, when all instances are loaded.
   void Loaded();
 
-  // At home: tells the others which keys have a number or are followed, if that has changed. Under a
-  // key that gets a number nobody begins until all of them have told who holds it.
+  // At home: tells the others which keys have a number or are followed, if that has changed. Under
+  // a key that gets a number nobody begins until all of them have told who holds it.
   void TellKeys();
-  // Has `tell` run after the commit in which all have heard of a key's number, by ns\0key, or ten
-  // seconds later.
-  void AfterHeard(const std::string& full, std::function<void()> tell);
-  // At the end of a turn. `all`: nobody is waited for any more.
-  void TellHeard(bool all = false);
+  // Has `tell` run after the commit in which all have answered what they have been told of keys so
+  // far, or ten seconds later: from then on a number holds for all, wherever they live.
+  void AfterHeard(std::function<void()> tell);
+  void TellHeard();  // at the end of a turn
+  // Before a stop: nobody is waited for any more.
+  void StopWaiting();
   // When the next is waited for no longer, by real time.
   Timestamp Due() const { return awaiting_.empty() ? kNever : awaiting_.front().until; }
+  // At home: so many more elsewhere hold a key without having asked for it.
   void TakeHeld(PartitionId from, const rows::Message::Held& held);
 
-  // Elsewhere: what home says. True: other keys than before are counted here.
-  bool TakeKey(const rows::Message::Counted& counted);
+  // Elsewhere: what home says of a key.
+  void TakeKey(const rows::Message::Counted& counted);
   // Elsewhere: some that run, were started by a schedule or trigger while they might overlap, and
   // may not any more. Home does not know which they are until they hold its key.
   struct Unasked {
@@ -78,8 +80,8 @@ class LimitCensus {
     bool counts = false;    // it has a number
     bool followed = false;  // it has none, but is counted
     int64_t held = 0;       // at home: elsewhere, unasked; elsewhere: as home was told
-    uint64_t round = 0;     // at home: of which
-    std::set<PartitionId> unheard = {};  //   these have not answered yet
+    uint64_t round = 0;     // that is answered; at home:
+    std::set<PartitionId> unheard = {};  //   these have not yet
   };
   void Put(const std::string& full, const Key& key);
   void Enrol(const std::string& full, const Key& key);
@@ -98,11 +100,12 @@ class LimitCensus {
   std::map<std::string, uint64_t> to_answer_;  // elsewhere: rounds, by ns\0key
   std::deque<std::pair<std::string, LimitHolders::Name>> enrolling_;  // elsewhere: up to this one
   struct Awaiting {
-    std::string full;
-    Timestamp until;  // by real time
+    std::set<std::string> keys;  // of which some have not answered
+    Timestamp until;             // by real time
     std::function<void()> tell;
   };
   std::vector<Awaiting> awaiting_;        // at home
+  bool waits_ = true;                     // there: until the engine is to stop
   uint64_t seen_ = UINT64_MAX;            // at home: the changes of numbers that were told
 };
 

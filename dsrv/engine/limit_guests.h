@@ -36,8 +36,8 @@ class LimitGuests {
   // What one has of limits from now on. If it asks, it is answered as soon as there is something to
   // answer. Returns who is to be cancelled in its favour.
   std::vector<LimitVictim> Take(Stake stake);
-  // Whether one may begin elsewhere that limits may leave out: kLeftOut if they do. Its place is kept
-  // until it asks, or until ten seconds have passed, and with this engine: it is in no row.
+  // Whether one may begin elsewhere that limits may leave out: kLeftOut if they do. Its place is
+  // kept until it asks, or until ten seconds have passed, and with this engine: it is in no row.
   LimitAnswer Reserve(Stake stake);
   // When the next place is kept no longer, by real time.
   Timestamp Due() const { return reserved_.empty() ? kNever : reserved_.front().first; }

@@ -15,8 +15,6 @@ namespace {
 
 using Kind = LimitAnswer::Kind;
 
-constexpr size_t kTokensLookedAt = 64;
-
 // What would let in one that is left out. `cause`: the schedule or trigger that starts it.
 std::string WhatHelps(std::string_view cause, const LimitAnswer& answer) {
   if (cause.empty() && answer.crowded) {
@@ -55,7 +53,10 @@ Limits::Limits(OpenTurn& turn, Catalog& catalog, Residents& residents, Changer& 
       guests_(turn, table_, numbers_, counts_, judge_, messages, options),
       envoy_(turn, messages),
       places_(turn, table_, numbers_, counts_, agenda, messages, options),
-      census_(turn, table_, numbers_, counts_, messages, places_, options) {
+      census_(turn, table_, numbers_, counts_, messages, places_, options),
+      reader_(turn, residents, table_, numbers_, counts_, judge_, envoy_),
+      lines_(table_),
+      ancestors_(residents, changer, table_, judge_) {
   if (options.partitions > 1) counts_.SetPlaces(&places_);
   if (envoy_.Speaks()) counts_.SetCensus(&census_);
   documents.SetKeeper(DocumentKind::kLimit, this);
@@ -273,6 +274,13 @@ std::optional<std::vector<LimitKey>> Limits::Admit(Resident& resident, const Tok
   return std::nullopt;
 }
 
+bool Limits::KeepsBack(const Resident& resident, const Token& token) const {
+  if (!counts_.TasksLimited()) return false;
+  const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
+  return !table_.HasRoom(resident.instance.ns, "queue:" + settings.queue, "", turn_.clock()) ||
+         !table_.HasRoom(resident.instance.ns, "action:" + settings.action, "", turn_.clock());
+}
+
 void Limits::TurnAway(Resident& resident, uint64_t visit, const LimitVerdict& verdict) {
   const Instance& instance = resident.instance;
   const LimitAnswer& answer = verdict.answer;
@@ -300,53 +308,10 @@ void Limits::Claimed(Resident& resident, uint64_t visit) {
   counts_.Claimed(resident, token);
   if (!token.limits) return;
   Forget({ResidentKey(instance.ns, instance.id), visit});
-  Move(instance, visit, {}, PartOf(token, instance.state));
+  Move(instance, visit, {}, StakeOf(token, instance.state));
 }
 
 // What follows from changes ---------------------------------------------------------------------
-
-Limits::Stake Limits::PartOf(const Boxed<InstanceLimits>& limits, InstanceState state,
-                             Waits waits) {
-  using State = InstanceLimits::State;
-  Stake part;
-  if (!limits || limits->keys.empty() || state == InstanceState::kStopped) return part;
-  part.keys = &limits->keys;
-  part.order = limits->order;
-  part.since = limits->since;
-  part.forced = limits->force;
-  if (limits->state == State::kHolds && Runs(state)) {
-    part.kind = Stake::Kind::kHolds;
-  } else if (limits->state == State::kWaits) {
-    part.kind = waits.ForTurn() ? Stake::Kind::kWaits : Stake::Kind::kPaused;
-  }
-  return part;
-}
-
-Limits::Stake Limits::PartOf(const Token& token, InstanceState state) {
-  using State = TokenLimits::State;
-  Stake part;
-  if (!token.limits || token.limits->keys.empty() || state == InstanceState::kStopped) return part;
-  part.keys = &token.limits->keys;
-  part.order = token.limits->order;
-  part.since = token.limits->since;
-  const bool runs = Runs(state);
-  switch (token.limits->state) {
-    case State::kWaits:
-      part.kind = runs ? Stake::Kind::kWaits : Stake::Kind::kPaused;
-      break;
-    case State::kCalled:
-      if (runs) part.kind = Stake::Kind::kReserved;
-      break;
-    case State::kHolds:
-      if (runs) part.kind = Stake::Kind::kHolds;
-      break;
-  }
-  return part;
-}
-
-std::string_view Limits::GroupOf(const Instance& instance) {
-  return instance.provenance ? std::string_view(instance.provenance->group) : std::string_view();
-}
 
 void Limits::Take(const Instance& instance, uint64_t visit, const Stake& stake) {
   for (const LimitKey& key : *stake.keys) {
@@ -355,27 +320,19 @@ void Limits::Take(const Instance& instance, uint64_t visit, const Stake& stake) 
     table_.Take(instance.ns, key.key, instance.id, {visit, stake.since, stake.forced});
     if (!fresh) continue;
     if (!loading_) numbers_.Spent(instance.ns, key.key);
-    if (instance.tokens.Count(TokenState::kWaiting) > 0) {
-      to_recheck_[ResidentKey(instance.ns, instance.id)].keys.insert(key.key);
-    }
+    lines_.Holds(instance, key.key);
   }
 }
 
 void Limits::GiveBack(const Instance& instance, uint64_t visit, const Stake& before,
                       const Stake& after) {
-  const bool holds = after.kind == Stake::Kind::kReserved || after.kind == Stake::Kind::kHolds;
   for (const LimitKey& key : *before.keys) {
-    const bool still = holds && HasKey(*after.keys, key.key);
+    const bool still = after.Holds() && HasKey(*after.keys, key.key);
     if (still) continue;
     table_.Release(instance.ns, key.key, instance.id, visit);
     numbers_.Left(instance.ns, key.key);
     if (instance.Stopped() || table_.Holds(instance.ns, key.key, instance.id)) continue;
-    // Tokens that stood in shorter lines, since their instance held it.
-    const std::string full = ResidentKey(instance.ns, instance.id);
-    for (auto it = shortened_.lower_bound({full, 0});
-         it != shortened_.end() && it->first.first == full; ++it) {
-      to_recheck_[full].visits.insert(it->first.second);
-    }
+    lines_.HoldsNoMore(instance);
   }
 }
 
@@ -383,83 +340,33 @@ void Limits::GiveBack(const Instance& instance, uint64_t visit, const Stake& bef
 void Limits::Move(const Instance& instance, uint64_t visit, const Stake& before,
                   const Stake& after) {
   if (envoy_.Speaks()) return TellHome(instance, visit, before, after);
-  using enum Stake::Kind;
-  const auto stands = [](Stake::Kind kind) { return kind == kWaits || kind == kPaused; };
-  const auto holds = [](Stake::Kind kind) { return kind == kReserved || kind == kHolds; };
-  const Turn turn{instance.priority, after.order != 0 ? after.order : before.order, visit};
   const TokenName name{ResidentKey(instance.ns, instance.id), visit};
   const std::string_view group = visit == 0 ? GroupOf(instance) : std::string_view();
-  const bool leaves = stands(before.kind) && (!stands(after.kind) || *before.keys != *after.keys ||
-                                              before.order != after.order);
+  const bool leaves = before.Stands() && (!after.Stands() || *before.keys != *after.keys ||
+                                          before.order != after.order);
   if (leaves) {
-    table_.Leave(instance.ns, LineOf(name, *before.keys), {instance.priority, before.order, visit},
-                 group);
+    table_.Leave(instance.ns, lines_.LineOf(name, *before.keys),
+                 {instance.priority, before.order, visit}, group);
     for (const LimitKey& key : *before.keys) numbers_.Left(instance.ns, key.key);
-    shortened_.erase(name);
-    NoteChild(instance, *before.keys, false);
-    NoteWaiting(instance, visit, *before.keys, false);
+    ancestors_.Note(instance, *before.keys, false);
+    if (visit != 0) lines_.WaitsNoMore(instance, visit, *before.keys);
   }
-  if (holds(after.kind)) Take(instance, visit, after);
-  if (holds(before.kind)) GiveBack(instance, visit, before, after);
-  if (!stands(after.kind)) return;
+  if (after.Holds()) Take(instance, visit, after);
+  if (before.Holds()) GiveBack(instance, visit, before, after);
+  if (!after.Stands()) return;
   for (const LimitKey& key : *after.keys) {
     numbers_.Stands(instance.ns, key);
     counts_.Follow(instance.ns, key.key);
   }
-  table_.Stand(instance.ns, LineOf(name, *after.keys), turn, instance.id, after.since,
-               after.kind == kWaits ? Stand::kWaits : Stand::kPaused,
+  const Turn turn{instance.priority, after.order != 0 ? after.order : before.order, visit};
+  table_.Stand(instance.ns, lines_.LineOf(name, *after.keys), turn, instance.id, after.since,
+               after.kind == Stake::Kind::kWaits ? Stand::kWaits : Stand::kPaused,
                instance.Begun() ? std::string_view() : group);
-  if (leaves || !stands(before.kind)) {
-    NoteChild(instance, *after.keys, true);
-    NoteWaiting(instance, visit, *after.keys, true);
+  if (leaves || !before.Stands()) {
+    ancestors_.Note(instance, *after.keys, true);
+    if (visit != 0) lines_.Waits(instance, visit, *after.keys);
   }
-  const auto held = [&](const LimitKey& key) {
-    return table_.Holds(instance.ns, key.key, instance.id);
-  };
-  if (visit == 0 || (!shortened_.contains(name) && std::ranges::none_of(*after.keys, held))) return;
-  to_recheck_[name.first].visits.insert(visit);
-}
-
-void Limits::NoteChild(const Instance& instance, const std::vector<LimitKey>& keys, bool stands) {
-  if (!instance.parent_step) return;
-  for (const LimitKey& key : keys) {
-    const std::string full = ResidentKey(instance.ns, key.key);
-    const bool changes = stands ? children_.Add(full, instance.parent, instance.id)
-                                : children_.Remove(full, instance.parent, instance.id);
-    if (changes) table_.Watch(instance.ns, key.key, stands ? +1 : -1);
-  }
-}
-
-// Few tokens are looked through.
-void Limits::NoteWaiting(const Instance& instance, uint64_t visit,
-                         const std::vector<LimitKey>& keys, bool stands) {
-  if (visit == 0) return;
-  const std::string full = ResidentKey(instance.ns, instance.id);
-  const bool many = instance.tokens.size() > kTokensLookedAt;
-  auto known = waiting_.find(full);
-  if (known == waiting_.end()) {
-    if (!stands || !many) return;
-    known = waiting_.try_emplace(full).first;
-    for (const Token& token : instance.tokens) {
-      if (!token.WaitsForLimits()) continue;
-      for (const LimitKey& key : token.limits->keys) known->second[key.key].insert(token.visit);
-    }
-  }
-  for (const LimitKey& key : keys) {
-    if (stands) {
-      known->second[key.key].insert(visit);
-    } else if (const auto its = known->second.find(key.key); its != known->second.end()) {
-      its->second.erase(visit);
-      if (its->second.empty()) known->second.erase(its);
-    }
-  }
-  if (known->second.empty() && (!many || instance.Stopped())) waiting_.erase(known);
-}
-
-const std::vector<LimitKey>& Limits::LineOf(const TokenName& name,
-                                            const std::vector<LimitKey>& keys) const {
-  auto it = shortened_.find(name);
-  return it == shortened_.end() ? keys : it->second;
+  if (visit != 0) lines_.Recheck(instance, visit, *after.keys);
 }
 
 void Limits::Absorb(const Change& change) {
@@ -470,8 +377,8 @@ void Limits::Absorb(const Change& change) {
   // What its tokens have, home hears before that the instance does not hold it any more.
   if (tokens_ask && envoy_.Speaks()) AbsorbTokens(change);
   if (change.before.limits || instance.limits) {
-    const Stake before = PartOf(change.before.limits, change.before.state, change.before.waits);
-    Move(instance, 0, before, PartOf(instance.limits, instance.state, instance.waits));
+    const Stake before = StakeOf(change.before.limits, change.before.state, change.before.waits);
+    Move(instance, 0, before, StakeOf(instance.limits, instance.state, instance.waits));
   }
   const bool displaces = instance.limits && instance.limits->displaces;
   if (displaces && !(change.before.limits && change.before.limits->displaces)) {
@@ -508,8 +415,8 @@ void Limits::AbsorbToken(const Change& change, const Token* before, const Token*
   if (instance.Stopped()) now = nullptr;
   const bool has_limits = (before && before->limits) || (now && now->limits);
   if (has_limits) {
-    Move(instance, visit, before ? PartOf(*before, change.before.state) : Stake(),
-         now ? PartOf(*now, instance.state) : Stake());
+    Move(instance, visit, before ? StakeOf(*before, change.before.state) : Stake(),
+         now ? StakeOf(*now, instance.state) : Stake());
   }
   const bool asks =
       now && !now->limits && Runs(instance.state) && LimitAskers::AsksForAny(change.resident, *now);
@@ -538,7 +445,7 @@ void Limits::Load(Resident& resident) {
   counts_.Load(instance);
   if (instance.limits) NoteOrder(instance.limits->order);
   /*mutant recover-no-limits*/ if (instance.limits) {
-    const Stake part = PartOf(instance.limits, instance.state, instance.waits);
+    const Stake part = StakeOf(instance.limits, instance.state, instance.waits);
     // Of a row from before there were limits the keys are not known: it asks for its turn.
     if (part.kind == Stake::Kind::kNothing && instance.waits.Has(Wait::kLimit)) {
       old_.push_back(ResidentKey(instance.ns, instance.id));
@@ -556,7 +463,7 @@ void Limits::Load(Resident& resident) {
   for (const Token& token : std::as_const(resident.instance.tokens)) {
     if (token.limits) {
       NoteOrder(token.limits->order);
-      Move(instance, token.visit, {}, PartOf(token, instance.state));
+      Move(instance, token.visit, {}, StakeOf(token, instance.state));
     } else if (token.state == TokenState::kReady && Runs(instance.state) &&
                LimitAskers::AsksForAny(resident, token)) {
       Enlist(instance, token.visit);

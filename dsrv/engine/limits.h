@@ -4,7 +4,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,15 +12,18 @@
 #include <utility>
 #include <vector>
 
+#include "dsrv/engine/limit_ancestors.h"
 #include "dsrv/engine/limit_asks.h"
 #include "dsrv/engine/limit_census.h"
-#include "dsrv/engine/limit_children.h"
 #include "dsrv/engine/limit_counts.h"
 #include "dsrv/engine/limit_envoy.h"
 #include "dsrv/engine/limit_guests.h"
 #include "dsrv/engine/limit_judge.h"
+#include "dsrv/engine/limit_lines.h"
 #include "dsrv/engine/limit_numbers.h"
 #include "dsrv/engine/limit_places.h"
+#include "dsrv/engine/limit_reader.h"
+#include "dsrv/engine/limit_stake.h"
 #include "dsrv/engine/limit_views.h"
 #include "dsrv/engine/names.h"
 #include "dsrv/engine/part.h"
@@ -38,12 +40,6 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // Numbers for a key from now on, in place of what documents and askers say. Kept over restarts.
   // LIMIT_SET in the feed tells of it. Raised numbers let in those that wait in this commit.
   Result<Ok> Override(const std::string& ns, const std::string& key, const LimitChange& change);
-  // Has `tell` run when all partitions have heard of a key's number: from then on it holds for all.
-  // Ten seconds later, and with StopWaiting, without them.
-  void AfterHeard(const std::string& ns, const std::string& key, std::function<void()> tell) {
-    census_.AfterHeard(ResidentKey(ns, key), std::move(tell));
-  }
-  void StopWaiting() { census_.TellHeard(true); }
   // The same of an export, unless the key has such numbers already.
   void Import(const std::string& ns, const std::string& key, const rows::LimitOverride& row);
   // What a schedule or trigger starts overlaps with nothing else that it has started, or may. Where
@@ -51,27 +47,16 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void SetOverlap(const std::string& ns, const std::string& cause, Overlap overlap);
   // Forgets all numbers of a namespace without instances and documents.
   void ForgetNamespace(const std::string& ns);
-  // Of any key, also one that nobody has asked for. A page of those that wait begins after `after`.
-  LimitView Get(const std::string& ns, const std::string& key, const std::string& after,
-                size_t page);
+  // What there is to see of them. Look: when what is ready has asked, too.
+  const LimitReader& reader() const { return reader_; }
+  const LimitReader& Look() {
+    LetAsk();
+    return reader_;
+  }
   // The numbers that count for a key.
   LimitNumbers NumbersOf(const std::string& ns, const std::string& key) const {
     return numbers_.StandingOf(ns, key).numbers;
   }
-  // As Get, without those that hold it or wait for it; of any key.
-  LimitView Standing(const std::string& ns, const std::string& key) { return ViewOf(ns, key); }
-  // In the order of their keys.
-  std::vector<LimitView> List(const LimitQuery& query);
-  // What an instance and its tokens wait for, who holds it, and how many of those that wait have an
-  // earlier turn: at most so many are counted, which takes the longer the more there are.
-  static constexpr size_t kAheadCounted = 1'000;
-  InstanceWaits WaitsOf(const Instance& instance, size_t ahead_at_most = kAheadCounted);
-  // Fills in numbers and holders of what an instance waits for at a limit, as far as they are known:
-  // elsewhere home knows them. False: it has room now.
-  bool Fill(const std::string& ns, const std::string& instance, uint64_t visit, WaitView* wait,
-            size_t ahead_at_most = kAheadCounted);
-  // Whether WaitsOf says more of an instance than its row does.
-  static bool Concern(const Instance& instance, bool tasks_limited);
   // Whether a queue or an action has a limit by itself: then what is ready may wait for it.
   bool TasksLimited() const { return counts_.TasksLimited(); }
 
@@ -113,13 +98,9 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // Elsewhere: home's answer to one that asked, and who is to give way to another one.
   void HearVerdict(const rows::Message::Verdict& verdict);
   void MakeWay(const rows::Message::Yield& yield);
-  // At home: so many instances elsewhere hold a built-in key without having asked for it.
-  void TakeHeld(PartitionId from, const rows::Message::Held& held);
-  // At home: a partition wants places for tasks of a queue or action, or gives some back.
-  void TakeWanted(PartitionId from, const rows::Message::Wanted& wanted);
-  // Elsewhere: a built-in key has a number at home, or has none any more.
-  void TakeKey(const rows::Message::Counted& counted);
-  void TakePlaces(const rows::Message::Places& places);
+  // What several partitions tell each other of built-in keys, and of places for tasks.
+  LimitCensus& census() { return census_; }
+  LimitPlaces& places() { return places_; }
   // At the end of a turn: what there is to tell of built-in keys.
   void Tell();
   // The token was handed out, and holds its keys.
@@ -163,15 +144,7 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   // A token by its instance's ns\0id and its visit; 0: the instance as a whole.
   using TokenName = std::pair<std::string, uint64_t>;
 
-  // What one has of the table: an instance as a whole, or a token.
-  struct Stake {
-    enum class Kind : uint8_t { kNothing, kAsks, kWaits, kPaused, kReserved, kHolds };
-    Kind kind = Kind::kNothing;
-    const std::vector<LimitKey>* keys = nullptr;
-    uint64_t order = 0;
-    Timestamp since;
-    bool forced = false;
-  };
+  using Stake = LimitStake;
 
   LimitAnswer Ask(const Instance& instance) override;  // of a rule
   LimitAnswer WouldAnswer(const Instance& instance) override;
@@ -183,19 +156,8 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   void CountAsked(const Instance& instance, const Stake& before, const Stake& after);
   std::vector<std::string> ChainAbove(const Instance& instance);
   LimitRequest AskerOf(Resident& resident);
-  static Stake PartOf(const Boxed<InstanceLimits>& limits, InstanceState state, Waits waits);
-  static Stake PartOf(const Token& token, InstanceState state);
-  // The keys in whose line a token stands that waits for `keys`.
-  const std::vector<LimitKey>& LineOf(const TokenName& name,
-                                      const std::vector<LimitKey>& keys) const;
   void Take(const Instance& instance, uint64_t visit, const Stake& stake);
   void GiveBack(const Instance& instance, uint64_t visit, const Stake& before, const Stake& after);
-  // A child stands in a line, or does not any more.
-  void NoteChild(const Instance& instance, const std::vector<LimitKey>& keys, bool stands);
-  void NoteWaiting(const Instance& instance, uint64_t visit, const std::vector<LimitKey>& keys,
-                   bool stands);
-  static std::string_view GroupOf(const Instance& instance);
-  void Shorten(const Instance& instance, const Token& token, std::vector<LimitKey> lacks);
   void Move(const Instance& instance, uint64_t visit, const Stake& before, const Stake& after);
   void AbsorbTokens(const Change& change);
   void AbsorbToken(const Change& change, const Token* before, const Token* now, uint64_t visit);
@@ -213,21 +175,11 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   bool Recheck();
   bool RecheckOne(Resident& resident, uint64_t visit);
   bool Displace();
-  bool Chart();
   void StandAgain();
   bool TurnOneAway();
   bool LetOneIn();
-  bool StopForEver();
   void LetSomeIn();
-  bool StopSome(const std::string& full, const std::string& parent);
   void TurnAway(Resident& resident, uint64_t visit, const LimitVerdict& verdict);
-  std::string NodeOf(const std::string& ns, const std::string& id, uint64_t visit);
-  void AddClosed(const Resident& resident, InstanceWaits* waits) const;
-  void AddHolders(LimitView* view) const;
-  void AddReady(const std::string& after, size_t page, LimitView* view);
-  // The first key from `from` on that may be one of those asked for.
-  std::optional<std::string> NextKey(const LimitQuery& query, const std::string& from) const;
-  LimitView ViewOf(const std::string& ns, const std::string& key);
 
   OpenTurn& turn_;
   Residents& residents_;
@@ -243,6 +195,9 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   LimitEnvoy envoy_;                 // elsewhere
   LimitPlaces places_;
   LimitCensus census_;
+  LimitReader reader_;
+  LimitLines lines_;
+  LimitAncestors ancestors_;
   uint64_t last_moment_ = 0;         // of NextOrder
   std::optional<LimitAnswer> told_;  // what home has answered, while a rule hears of it
   Resident* asking_now_ = nullptr;  // of the rule that runs
@@ -252,22 +207,9 @@ class Limits : public Part, public DocumentKeeper, private LimitGate {
   };
   std::map<TokenName, Asking> asking_;  // ready tokens, registered in the table
   std::deque<TokenName> to_ask_;        // ready tokens to be registered
-  // What the tokens of an instance lack may have changed, by ns\0id: those that wait for these
-  // keys, and these themselves.
-  struct ToRecheck {
-    std::set<std::string> keys;
-    std::set<uint64_t> visits;
-  };
-  std::map<std::string, ToRecheck> to_recheck_;
-  // The waiting tokens of instances that have many tokens, by ns\0id and key.
-  std::map<std::string, std::map<std::string, std::set<uint64_t>>> waiting_;
-  LimitChildren children_;
-  std::set<std::string> unsure_;  // ns\0key: children that wait there are to be looked at again
   std::deque<TokenName> again_;   // that wait and stand in no line
   // Instances in whose favour more are to be cancelled, by ns\0id, and how far that has come.
   std::deque<std::pair<std::string, std::optional<LimitGathering>>> displacing_;
-  // Keys in whose line a token stands that waits for more, since its instance holds the others.
-  std::map<TokenName, std::vector<LimitKey>> shortened_;
   std::deque<LimitVictim> victims_;
   // What runs without having asked for its limits: an instance on another version, a token whose
   // claim a crash had lost.

@@ -52,21 +52,7 @@ void Limits::TakeStake(const rows::Message::Stake& stake) {
   for (LimitVictim& victim : guests_.Take(stake)) victims_.push_back(std::move(victim));
 }
 
-void Limits::TakeHeld(PartitionId from, const rows::Message::Held& held) {
-  census_.TakeHeld(from, held);
-}
-
-void Limits::TakeWanted(PartitionId from, const rows::Message::Wanted& wanted) {
-  places_.TakeWanted(from, wanted);
-}
-
 // Elsewhere -------------------------------------------------------------------------------------
-
-void Limits::TakeKey(const rows::Message::Counted& counted) {
-  if (census_.TakeKey(counted)) counts_.Sync();
-}
-
-void Limits::TakePlaces(const rows::Message::Places& places) { places_.TakePlaces(places); }
 
 void Limits::Tell() {
   if (!envoy_.Speaks()) return census_.TellHeard();
@@ -136,12 +122,10 @@ void Limits::TellHome(const Instance& instance, uint64_t visit, const Stake& bef
   using enum Stake::Kind;
   if (visit == 0) CountAsked(instance, before, after);
   if (loading_) return;
-  const auto holds = [](const Stake& one) { return one.kind == kReserved || one.kind == kHolds; };
   const bool same_keys = before.keys && after.keys && *before.keys == *after.keys;
-  const bool stood = before.kind == kWaits || before.kind == kPaused;
-  const bool had = stood && same_keys && before.order == after.order;
-  if (holds(before) && holds(after) && same_keys) return;
-  if (before.kind == kWaits && holds(after) && same_keys) return;  // as home has let it
+  const bool had = before.Stands() && same_keys && before.order == after.order;
+  if (before.Holds() && after.Holds() && same_keys) return;
+  if (before.kind == kWaits && after.Holds() && same_keys) return;  // as home has let it
   if (before.kind == after.kind && (after.kind == kNothing || had)) return;
   rows::Message::Stake stake{.ns = instance.ns, .instance = instance.id, .visit = visit};
   stake.priority = instance.priority;
@@ -162,7 +146,7 @@ void Limits::TellHome(const Instance& instance, uint64_t visit, const Stake& bef
     }
   } else if (after.kind == kPaused) {
     stake.kind = ToldKind::kPaused;
-  } else if (holds(after)) {
+  } else if (after.Holds()) {
     stake.kind = ToldKind::kHolds;
   }
   envoy_.Tell(std::move(stake));
@@ -205,7 +189,7 @@ void Limits::HearOfToken(Resident& resident, const rows::Message::Verdict& verdi
   if (verdict.kind == LimitAnswer::Kind::kLeftOut && !resident.machine().graph) {
     // A node cannot be left out: it waits, however many do.
     const Token* token = instance.tokens.Find(visit);
-    if (token) TellHome(instance, visit, {}, PartOf(*token, instance.state));
+    if (token) TellHome(instance, visit, {}, StakeOf(*token, instance.state));
     return;
   }
   changer_.Apply(resident, [&](Scene& scene) { rules::CallToken(scene, visit); });

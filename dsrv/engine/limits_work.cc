@@ -13,8 +13,6 @@ namespace dfsmr {
 namespace {
 
 constexpr size_t kTurnsPerPass = 1'000;  // that are let in, turned away or registered
-constexpr size_t kAncestorsHold = 64;    // more than that are not one's ancestors
-constexpr size_t kStoppedAtOnce = 100;   // children of one step
 constexpr size_t kGatheredAtOnce = 1'000;  // that hold a key or wait for it
 constexpr size_t kCostOfGathering = 20;    // of so many, in turns
 
@@ -43,7 +41,7 @@ bool Limits::Work() {
   if (left_ > 0 &&
       (Displace() || Recheck() || HoldUnasked() || EnrolSome() || AskForOld() ||
        guests_.GiveUpOne() || Register() || TurnOneAway() || LetOneIn() || places_.Give() ||
-       Chart() || StopForEver())) {
+       ancestors_.Chart() || ancestors_.StopForEver())) {
     if (--left_ == 0) turn_.WantMore();
     return true;
   }
@@ -116,29 +114,18 @@ bool Limits::Displace() {
 // An instance holds other keys than before, or one of its tokens waits: the tokens stand in the
 // line of those keys that their instance does not hold, and wait no more when it holds them all.
 bool Limits::Recheck() {
-  if (to_recheck_.empty()) return false;
-  const auto next = to_recheck_.extract(to_recheck_.begin());
-  const auto [ns, id] = SplitKey(next.key());
-  std::set<uint64_t> visits = next.mapped().visits;
-  const auto many = waiting_.find(next.key());
-  if (many != waiting_.end()) {
-    for (const std::string& key : next.mapped().keys) {
-      const auto waiting = many->second.find(key);
-      if (waiting != many->second.end())
-        visits.insert(waiting->second.begin(), waiting->second.end());
-    }
-  }
-  const bool few = many == waiting_.end() && !next.mapped().keys.empty();
-  if (!few && visits.empty()) return true;
-  auto resident = residents_.Load(ns, id);
+  auto doubtful = lines_.NextDoubtful();
+  if (!doubtful) return false;
+  if (!doubtful->all && doubtful->visits.empty()) return true;
+  auto resident = residents_.Load(doubtful->ns, doubtful->id);
   if (!resident || !Runs((*resident)->instance.state)) return true;
   const Tokens& tokens = (*resident)->instance.tokens;
-  if (few && tokens.Count(TokenState::kWaiting) > 0) {
+  if (doubtful->all && tokens.Count(TokenState::kWaiting) > 0) {
     for (const Token& token : tokens) {
-      if (token.WaitsForLimits()) visits.insert(token.visit);
+      if (token.WaitsForLimits()) doubtful->visits.insert(token.visit);
     }
   }
-  for (uint64_t visit : visits) RecheckOne(**resident, visit);
+  for (uint64_t visit : doubtful->visits) RecheckOne(**resident, visit);
   return true;
 }
 
@@ -151,27 +138,12 @@ bool Limits::RecheckOne(Resident& resident, uint64_t visit) {
     if (!table_.Holds(instance.ns, key.key, instance.id)) lacks.push_back(key);
   }
   if (!lacks.empty()) {
-    Shorten(instance, *token, std::move(lacks));
+    lines_.Shorten(instance, *token, std::move(lacks));
     return false;
   }
   changer_.Apply(resident, [&](Scene& scene) { rules::CallToken(scene, visit); });
   residents_.MarkDirty(resident);
   return true;
-}
-
-void Limits::Shorten(const Instance& instance, const Token& token, std::vector<LimitKey> lacks) {
-  const TokenName name{ResidentKey(instance.ns, instance.id), token.visit};
-  const std::vector<LimitKey>& line = LineOf(name, token.limits->keys);
-  if (line == lacks) return;
-  const Turn turn{instance.priority, token.limits->order, token.visit};
-  // In this order: a key that nobody stood for would be forgotten with its number.
-  table_.Stand(instance.ns, lacks, turn, instance.id, token.limits->since, Stand::kWaits);
-  table_.Leave(instance.ns, line, turn);
-  if (lacks.size() == token.limits->keys.size()) {
-    shortened_.erase(name);
-  } else {
-    shortened_[name] = std::move(lacks);
-  }
 }
 
 // What runs already goes on, and holds what it asks for, whether there is room or not.
@@ -281,59 +253,6 @@ bool Limits::TurnOneAway() {
   return true;
 }
 
-// Who is above a parent whose children wait for a key is found once.
-bool Limits::Chart() {
-  const auto next = children_.NextUncharted();
-  if (!next) return false;
-  const std::string ns = SplitKey(next->first).first;
-  children_.Chart(next->first, next->second,
-                  judge_.AncestorsOf({.ns = ns, .parent = next->second}));
-  unsure_.insert(next->first);
-  return true;
-}
-
-// Others hold a key than before, or its numbers are others: children that wait for it may wait for
-// their ancestors alone by now.
-bool Limits::StopForEver() {
-  std::optional<std::string> full;
-  if (!unsure_.empty()) {
-    full = std::move(unsure_.extract(unsure_.begin()).value());
-  } else {
-    full = table_.NextChanged();
-  }
-  if (!full) return false;
-  const auto [ns, key] = SplitKey(*full);
-  const uint64_t used = table_.Used(ns, key);
-  if (table_.HasPlace(ns, key, "") || used == 0 || used > kAncestorsHold) return true;
-  const std::set<std::string>* fewest = nullptr;  // all that hold it are above the same parents
-  judge_.ForEachHolder(ns, key, [&](const DatedInstance& holder) {
-    const std::set<std::string>& below = children_.Below(*full, holder.second);
-    if (!fewest || below.size() < fewest->size()) fewest = &below;
-    return !fewest->empty();
-  });
-  if (!fewest) return true;
-  for (const std::string& parent : std::set<std::string>(*fewest)) {
-    if (StopSome(*full, parent)) unsure_.insert(*full);
-  }
-  return true;
-}
-
-// True: there may be more.
-bool Limits::StopSome(const std::string& full, const std::string& parent) {
-  const auto [ns, key] = SplitKey(full);
-  const auto why = judge_.WhyForEver({.ns = ns, .parent = parent}, {key, table_.AskerOf(ns, key)});
-  if (!why) return false;
-  bool stopped = false;
-  for (const std::string& id : children_.ChildrenOf(full, parent, kStoppedAtOnce)) {
-    auto resident = residents_.Load(ns, id);
-    if (!resident || (*resident)->instance.Stopped()) continue;
-    changer_.Apply(**resident, [&](Scene& scene) { rules::PlanningFailed(scene, *why); });
-    residents_.MarkDirty(**resident);
-    stopped = stopped || (*resident)->instance.Stopped();
-  }
-  return stopped;
-}
-
 // They were looked at in vain, and stepped aside for the others.
 void Limits::StandAgain() {
   for (const auto& [full, visit] : std::exchange(again_, {})) {
@@ -342,8 +261,8 @@ void Limits::StandAgain() {
     if (!resident) continue;
     const Instance& instance = (*resident)->instance;
     const Token* token = std::as_const(instance.tokens).Find(visit);
-    const Stake part = visit == 0 ? PartOf(instance.limits, instance.state, instance.waits)
-                                  : (token ? PartOf(*token, instance.state) : Stake());
+    const Stake part = visit == 0 ? StakeOf(instance.limits, instance.state, instance.waits)
+                                  : (token ? StakeOf(*token, instance.state) : Stake());
     if (part.kind == Stake::Kind::kWaits) Move(instance, visit, part, part);
   }
 }

@@ -341,7 +341,7 @@ Result<Started> Starter::Start(StartArgs args) {
     Started started{residents_.ViewOf(resident), created};
     if (started.WaitsForLimits()) {
       started.view.waits = std::make_shared<const InstanceWaits>(
-          limits_.WaitsOf(resident.instance, kAheadToldAtStart));
+          limits_.reader().WaitsOf(resident.instance, kAheadToldAtStart));
     }
     return started;
   }

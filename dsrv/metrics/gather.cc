@@ -64,7 +64,7 @@ void AddAgents(Engine& engine, const std::string& ns, Snapshot* snapshot) {
 
 void AddLimits(Engine& engine, const std::string& ns, size_t* left, Snapshot* snapshot) {
   const size_t most = std::min(*left, kKeysOfSpace);
-  const auto all = engine.limits().List({ns, "", false, "", most + 1});
+  const auto all = engine.limits().Look().List({ns, "", false, "", most + 1});
   *left -= std::min(most, all.size());
   if (all.size() > most) return;  // no number is better than one that leaves some out
   // What is held anywhere home tells, and who waits; only tasks wait where they are.

@@ -187,7 +187,7 @@ void LimitSim::AdoptRates() {
       continue;
     }
     const Duration ahead = rate->Spacing() * (rate->burst - 1);
-    const Timestamp next = world_.engine().limits().Standing("ns", key).next_token;
+    const Timestamp next = world_.engine().limits().reader().Standing("ns", key).next_token;
     const Timestamp most = audit.FullAt(key) - ahead;
     // What began by force past an empty bucket is not waited for after a start.
     const Timestamp empty = world_.now() + rate->Spacing();
@@ -492,7 +492,7 @@ std::string LimitSim::GaveWay(const std::string& id) const {
 std::string LimitSim::Standings(const std::set<std::string>& keys) {
   std::string text;
   for (const std::string& key : keys) {
-    const LimitView view = world_.engine().limits().Standing("ns", key);
+    const LimitView view = world_.engine().limits().reader().Standing("ns", key);
     const auto max = view.standing.numbers.max;
     text += " " + key + " (" + std::to_string(view.held) + " of " +
             (max ? std::to_string(*max) : "any") + ", should be" +

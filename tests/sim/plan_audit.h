@@ -775,7 +775,7 @@ class PlanAudit {
   void Keys() {
     const std::map<std::string, Held> held = HeldKeys();
     const auto max_of = [&](const std::string& key) {
-      return world_.engine().limits().Standing("ns", key).standing.numbers.max;
+      return world_.engine().limits().reader().Standing("ns", key).standing.numbers.max;
     };
     for (const auto& [key, by] : held) {
       const auto max = max_of(key);
@@ -794,7 +794,7 @@ class PlanAudit {
         if (it != held.end() && it->second.holders.contains(id)) continue;
         const auto max = max_of(key.key);
         full |= max && holders >= *max;
-        full |= world_.engine().limits().Standing("ns", key.key).next_token > world_.now();
+        full |= world_.engine().limits().reader().Standing("ns", key.key).next_token > world_.now();
       }
       std::string names;
       for (const LimitKey& key : keys) names += " " + key.key;

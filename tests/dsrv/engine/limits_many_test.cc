@@ -230,7 +230,7 @@ TEST_CASE("lists have keys of documents and of holders in one order") {
   Ids keys;
   LimitQuery query{.ns = "ns", .limit = 2};
   while (true) {
-    const auto page = world.Do([&](Engine& e) { return e.limits().List(query); });
+    const auto page = world.Do([&](Engine& e) { return e.limits().Look().List(query); });
     for (const LimitView& view : page) keys.push_back(view.key);
     if (page.size() < 2) break;
     query.after = keys.back();

@@ -53,7 +53,7 @@ inline void Set(World& world, const std::string& key, LimitChange change) {
   REQUIRE(world.Do([&](Engine& e) { return e.limits().Override("ns", key, change); }));
 }
 inline LimitView LimitOf(World& world, const std::string& key) {
-  return world.Do([&](Engine& e) { return e.limits().Get("ns", key, "", 100); });
+  return world.Do([&](Engine& e) { return e.limits().Look().Get("ns", key, "", 100); });
 }
 inline Ids HoldersOf(World& world, const std::string& key) {
   Ids ids;

@@ -29,7 +29,7 @@ TEST_CASE("instances wait for room in the order of priority and starts, over a c
   for (std::string last = "first"; !last.empty();) {
     REQUIRE(Cancel(world, last));
     const Ids now = [&] {
-      auto view = world.Do([](Engine& e) { return e.limits().Get("ns", "env/a", "", 10); });
+      auto view = world.Do([](Engine& e) { return e.limits().Look().Get("ns", "env/a", "", 10); });
       Ids ids;
       for (const LimitHolderView& holder : view.holders) ids.push_back(holder.instance);
       return ids;
@@ -461,7 +461,7 @@ TEST_CASE("lists of limits begin after a key, and show those that somebody waits
   const auto list = [&](LimitQuery query) {
     query.ns = "ns";
     Ids keys;
-    for (const LimitView& view : world.Do([&](Engine& e) { return e.limits().List(query); })) {
+    for (const LimitView& view : world.Do([&](Engine& e) { return e.limits().Look().List(query); })) {
       keys.push_back(view.key);
     }
     return keys;

@@ -154,7 +154,7 @@ void MessageSim::CheckAsked() {
     if (seen.Live()) Wrong(id + ", of which home was asked, has not come to an end");
     if (seen.begun > 1) Wrong(id + ", of which home was asked, has begun twice");
   }
-  const auto kept = at(kHome).Do([](Engine& e) { return e.limits().Get("ns", "asked", "", 1); });
+  const auto kept = at(kHome).Do([](Engine& e) { return e.limits().Look().Get("ns", "asked", "", 1); });
   if (kept.held != 0 || kept.waiting != 0) Wrong("home keeps places for those that are no more");
 }
 

@@ -75,7 +75,7 @@ void MessageSim::CheckKeys() {
     if (seen_[id].begun > 1) Wrong(id + ", whose machine has a limit, has begun twice");
   }
   const auto held = [this](const std::string& key) {
-    return at(kHome).Do([&](Engine& e) { return e.limits().Get("ns", key, "", 1).held; });
+    return at(kHome).Do([&](Engine& e) { return e.limits().Look().Get("ns", key, "", 1).held; });
   };
   if (const uint64_t keyed = held("machine:keyed"); keyed != 0) {
     Wrong("home counts " + std::to_string(keyed) + " that hold machine:keyed; there is none");

@@ -1,8 +1,12 @@
-// What clients see of limits.
+#include "dsrv/engine/limit_reader.h"
+
 #include <algorithm>
 #include <charconv>
 
-#include "dsrv/engine/limits.h"
+#include "dsrv/engine/limit_counts.h"
+#include "dsrv/engine/limit_envoy.h"
+#include "dsrv/engine/limit_judge.h"
+#include "dsrv/engine/limit_numbers.h"
 #include "dsrv/engine/residents.h"
 #include "dsrv/engine/waits.h"
 #include "fsm/base/names.h"
@@ -35,14 +39,15 @@ std::optional<LimitTable::Turn> TurnOfText(const std::string& text) {
 
 }  // namespace
 
-std::string Limits::NodeOf(const std::string& ns, const std::string& id, uint64_t visit) {
+std::string LimitReader::NodeOf(const std::string& ns, const std::string& id,
+                                uint64_t visit) const {
   if (visit == 0) return "";
   auto resident = residents_.Load(ns, id);
   const Token* token = resident ? std::as_const((*resident)->instance.tokens).Find(visit) : nullptr;
   return token ? std::string(NodeName((*resident)->machine(), token->node)) : "";
 }
 
-LimitView Limits::ViewOf(const std::string& ns, const std::string& key) {
+LimitView LimitReader::Standing(const std::string& ns, const std::string& key) const {
   LimitView view{.ns = ns, .key = key, .standing = numbers_.StandingOf(ns, key)};
   if (const rows::LimitOverride* override = numbers_.OverrideOf(ns, key)) {
     view.override = *override;
@@ -60,7 +65,7 @@ LimitView Limits::ViewOf(const std::string& ns, const std::string& key) {
 }
 
 // Those that have asked for the key, then those that are only counted.
-void Limits::AddHolders(LimitView* view) const {
+void LimitReader::AddHolders(LimitView* view) const {
   std::vector<LimitHolderView>& to = view->holders;
   table_.ForEachHolder(view->ns, view->key, "", [&](const LimitTable::Holder& holder) {
     for (const LimitTable::Holding& one : holder.holdings) {
@@ -81,7 +86,7 @@ void Limits::AddHolders(LimitView* view) const {
 
 // Tasks that find no room under the limit of a queue or an action stand in no line: they lie ready,
 // and come behind those that do. A page begins behind so many of them.
-void Limits::AddReady(const std::string& after, size_t page, LimitView* view) {
+void LimitReader::AddReady(const std::string& after, size_t page, LimitView* view) const {
   const std::vector<ReadyEntry> ready = counts_.ReadyFor(view->ns, view->key);
   const size_t shown = after.empty() ? 0 : std::strtoull(after.c_str() + 1, nullptr, 10);
   for (size_t at = shown; at < ready.size(); ++at) {
@@ -103,10 +108,9 @@ void Limits::AddReady(const std::string& after, size_t page, LimitView* view) {
   }
 }
 
-LimitView Limits::Get(const std::string& ns, const std::string& key, const std::string& after,
-                      size_t page) {
-  LetAsk();
-  LimitView view = ViewOf(ns, key);
+LimitView LimitReader::Get(const std::string& ns, const std::string& key,
+                           const std::string& after, size_t page) const {
+  LimitView view = Standing(ns, key);
   AddHolders(&view);
   std::ranges::sort(view.holders, {}, &LimitHolderView::since);
   for (LimitHolderView& holder : view.holders) {
@@ -124,7 +128,7 @@ LimitView Limits::Get(const std::string& ns, const std::string& key, const std::
     LimitWaiterView one{.instance = waiter.instance, .since = waiter.since};
     one.node = NodeOf(ns, waiter.instance, waiter.turn.visit);
     one.priority = waiter.turn.priority;
-    one.paused = waiter.standing == Stand::kPaused;
+    one.paused = waiter.standing == LimitTable::Standing::kPaused;
     one.place = TextOfTurn(waiter.turn);
     for (const std::string& other : waiter.keys) {
       if (!table_.HasRoom(ns, other, waiter.instance, turn_.clock())) one.lacks.push_back(other);
@@ -138,7 +142,8 @@ LimitView Limits::Get(const std::string& ns, const std::string& key, const std::
   return view;
 }
 
-std::optional<std::string> Limits::NextKey(const LimitQuery& query, const std::string& from) const {
+std::optional<std::string> LimitReader::NextKey(const LimitQuery& query,
+                                                const std::string& from) const {
   std::optional<std::string> next;
   const auto take = [&](std::string_view key) {
     if (!next || key < *next) next = key;
@@ -158,15 +163,14 @@ std::optional<std::string> Limits::NextKey(const LimitQuery& query, const std::s
   return next;
 }
 
-std::vector<LimitView> Limits::List(const LimitQuery& query) {
-  LetAsk();
+std::vector<LimitView> LimitReader::List(const LimitQuery& query) const {
   std::vector<LimitView> views;
   const bool later = !query.after.empty() && query.after >= query.prefix;
   std::string from = later ? query.after + '\0' : query.prefix;
   while (views.size() < query.limit) {
     const auto key = NextKey(query, from);
     if (!key || !key->starts_with(query.prefix)) break;
-    LimitView view = ViewOf(query.ns, *key);
+    LimitView view = Standing(query.ns, *key);
     const bool idle = view.waiting == 0 && view.held == 0;
     const bool hidden = query.waited_for ? view.waiting == 0
                                          : idle && numbers_.IsFollowed(ResidentKey(query.ns, *key));
@@ -177,7 +181,7 @@ std::vector<LimitView> Limits::List(const LimitQuery& query) {
 }
 
 // Ready tokens wait for their queue and their action as well.
-void Limits::AddClosed(const Resident& resident, InstanceWaits* waits) const {
+void LimitReader::AddClosed(const Resident& resident, InstanceWaits* waits) const {
   const Instance& instance = resident.instance;
   for (const Token& token : instance.tokens) {
     if (token.state != TokenState::kReady || !resident.graph->Has(token.node)) continue;
@@ -190,14 +194,7 @@ void Limits::AddClosed(const Resident& resident, InstanceWaits* waits) const {
   }
 }
 
-bool Limits::KeepsBack(const Resident& resident, const Token& token) const {
-  if (!counts_.TasksLimited()) return false;
-  const NodeSettings& settings = *resident.machine().nodes[token.node].settings;
-  return !table_.HasRoom(resident.instance.ns, "queue:" + settings.queue, "", turn_.clock()) ||
-         !table_.HasRoom(resident.instance.ns, "action:" + settings.action, "", turn_.clock());
-}
-
-bool Limits::Concern(const Instance& instance, bool tasks_limited) {
+bool LimitReader::Concern(const Instance& instance, bool tasks_limited) {
   if (instance.Stopped()) return false;
   if (instance.waits.ForTurn() || instance.waits.Has(Wait::kLimit)) return true;
   if (tasks_limited && instance.tokens.Count(TokenState::kReady) > 0) return true;
@@ -205,8 +202,8 @@ bool Limits::Concern(const Instance& instance, bool tasks_limited) {
          std::ranges::any_of(instance.tokens, &Token::WaitsForLimits);
 }
 
-bool Limits::Fill(const std::string& ns, const std::string& instance, uint64_t visit,
-                  WaitView* wait, size_t ahead_at_most) {
+bool LimitReader::Fill(const std::string& ns, const std::string& instance, uint64_t visit,
+                       WaitView* wait, size_t ahead_at_most) const {
   wait->elsewhere = envoy_.Speaks();
   if (wait->elsewhere) return true;
   if (table_.HasRoom(ns, wait->key, instance, turn_.clock())) return false;
@@ -223,7 +220,7 @@ bool Limits::Fill(const std::string& ns, const std::string& instance, uint64_t v
   return true;
 }
 
-InstanceWaits Limits::WaitsOf(const Instance& instance, size_t ahead_at_most) {
+InstanceWaits LimitReader::WaitsOf(const Instance& instance, size_t ahead_at_most) const {
   InstanceWaits waits = WaitsIn(instance);
   const auto fill = [&](std::vector<WaitView>& all, uint64_t order, uint64_t visit) {
     std::erase_if(all, [&](WaitView& wait) {
@@ -233,7 +230,8 @@ InstanceWaits Limits::WaitsOf(const Instance& instance, size_t ahead_at_most) {
       return !Fill(instance.ns, instance.id, visit, &wait, ahead_at_most);
     });
   };
-  if (TasksLimited() && Runs(instance.state) && instance.tokens.Count(TokenState::kReady) > 0) {
+  const bool ready = Runs(instance.state) && instance.tokens.Count(TokenState::kReady) > 0;
+  if (counts_.TasksLimited() && ready) {
     if (const auto resident = residents_.Load(instance.ns, instance.id)) {
       AddClosed(**resident, &waits);
     }

@@ -45,32 +45,58 @@ void VersionToProto(const LiveCount& count, peer::LiveCounts::Version* out) {
   for (const uint64_t one : count.results) out->add_results(one);
 }
 
-void AnswerCount(const Backend& backend, const peer::CountLive& asked, const OneAnswerPtr& reply) {
-  const bool posted = backend.loop.Post(
-      {.run =
-           [asked, reply](Engine& engine) {
-             if (asked.settle()) (void)engine.Settle(asked.namespace_(), "");
-             peer::Answer answer;
-             auto* const counts = answer.mutable_live();
-             const LiveCounts here = engine.elsewhere().CountHere(asked.namespace_());
-             for (const LiveCount& one : here.versions) VersionToProto(one, counts->add_versions());
-             for (const CauseCount& one : here.causes) {
-               auto* const to = counts->add_causes();
-               to->set_cause(one.cause);
-               to->set_running(one.running);
-               to->set_waiting(one.waiting);
-             }
-             for (const FeedPlace& one : here.places) {
-               auto* const to = counts->add_places();
-               to->set_trigger(one.trigger);
-               to->set_partition(one.partition);
-               to->set_position(one.position);
-               to->set_lag(one.lag);
-             }
-             engine.AfterCommit([reply, answer] { reply->Give(answer); });
-           },
-       .drop = [reply] { reply->Fail(DeadlinePassed()); }});
-  if (!posted) reply->Fail(Overloaded());
+// Has the engine fill in the answer, which goes out when all that it tells of is durable.
+void FillIn(const Backend& backend, size_t bytes, const OneAnswerPtr& reply,
+            std::function<void(Engine&, peer::Answer*)> fill) {
+  Mailbox::Mail mail{.run =
+                         [reply, fill = std::move(fill)](Engine& engine) {
+                           peer::Answer answer;
+                           fill(engine, &answer);
+                           engine.AfterCommit([reply, answer] { reply->Give(answer); });
+                         },
+                     .drop = [reply] { reply->Fail(DeadlinePassed()); }};
+  mail.bytes = bytes;
+  if (!backend.loop.Post(std::move(mail))) reply->Fail(Overloaded());
+}
+
+void Count(Engine& engine, const peer::CountLive& asked, peer::LiveCounts* counts) {
+  if (asked.settle()) (void)engine.Settle(asked.namespace_(), "");
+  const LiveCounts here = engine.elsewhere().CountHere(asked.namespace_());
+  for (const LiveCount& one : here.versions) VersionToProto(one, counts->add_versions());
+  for (const CauseCount& one : here.causes) {
+    auto* const to = counts->add_causes();
+    to->set_cause(one.cause);
+    to->set_running(one.running);
+    to->set_waiting(one.waiting);
+  }
+  for (const FeedPlace& one : here.places) {
+    auto* const to = counts->add_places();
+    to->set_trigger(one.trigger);
+    to->set_partition(one.partition);
+    to->set_position(one.position);
+    to->set_lag(one.lag);
+  }
+}
+
+// At home.
+void ReserveAll(Engine& engine, const peer::Reserve& asked, peer::Reservations* all) {
+  for (const std::string& question : asked.questions()) {
+    auto* const refused = all->add_refused();
+    const auto may = engine.limits().Reserve(question);
+    if (!may) ToProto(may.error(), refused);
+  }
+}
+
+void ExplainAll(Engine& engine, const peer::Explain& asked, peer::Explained* all) {
+  for (const peer::Explain::Wait& one : asked.waits()) {
+    WaitView wait{.kind = WaitView::Kind::kLimit, .key = one.key()};
+    wait.priority = static_cast<int32_t>(one.priority());
+    wait.order = one.order();
+    auto* const to = all->add_waits();
+    to->set_has_room(!engine.limits().reader().Fill(asked.namespace_(), one.instance(),
+                                                    one.visit(), &wait));
+    ToProto(wait, to->mutable_wait());
+  }
 }
 
 void AnswerRestore(const Backend& backend, const peer::Restore& asked, const OneAnswerPtr& reply) {
@@ -92,45 +118,6 @@ void AnswerRestore(const Backend& backend, const peer::Restore& asked, const One
                    });
 }
 
-// What is durable when they begin is not kept here: it is told then.
-void AnswerReserve(const Backend& backend, const peer::Reserve& asked, const OneAnswerPtr& reply) {
-  Mailbox::Mail mail{.run =
-                         [asked, reply](Engine& engine) {
-                           peer::Answer answer;
-                           auto* const all = answer.mutable_reservations();
-                           for (const std::string& question : asked.questions()) {
-                             auto* const refused = all->add_refused();
-                             const auto may = engine.limits().Reserve(question);
-                             if (!may) ToProto(may.error(), refused);
-                           }
-                           engine.AfterCommit([reply, answer] { reply->Give(answer); });
-                         },
-                     .drop = [reply] { reply->Fail(DeadlinePassed()); }};
-  mail.bytes = asked.ByteSizeLong();
-  if (!backend.loop.Post(std::move(mail))) reply->Fail(Overloaded());
-}
-
-void AnswerExplain(const Backend& backend, const peer::Explain& asked, const OneAnswerPtr& reply) {
-  Mailbox::Mail mail{.run =
-                         [asked, reply](Engine& engine) {
-                           peer::Answer answer;
-                           auto* const all = answer.mutable_explained();
-                           for (const peer::Explain::Wait& one : asked.waits()) {
-                             WaitView wait{.kind = WaitView::Kind::kLimit, .key = one.key()};
-                             wait.priority = static_cast<int32_t>(one.priority());
-                             wait.order = one.order();
-                             auto* const to = all->add_waits();
-                             to->set_has_room(!engine.limits().reader().Fill(
-                                 asked.namespace_(), one.instance(), one.visit(), &wait));
-                             ToProto(wait, to->mutable_wait());
-                           }
-                           engine.AfterCommit([reply, answer] { reply->Give(answer); });
-                         },
-                     .drop = [reply] { reply->Fail(DeadlinePassed()); }};
-  mail.bytes = asked.ByteSizeLong();
-  if (!backend.loop.Post(std::move(mail))) reply->Fail(Overloaded());
-}
-
 }  // namespace
 
 void ToProto(const Error& error, peer::Failure* out) {
@@ -146,10 +133,25 @@ Error FromProto(const peer::Failure& failure) {
 void AnswerQuestion(const Backend& backend, const peer::Question& question,
                     std::function<void(peer::Answer)> done) {
   auto reply = std::make_shared<OneAnswer>(std::move(done));
-  if (question.has_count_live()) return AnswerCount(backend, question.count_live(), reply);
-  if (question.has_restore()) return AnswerRestore(backend, question.restore(), reply);
-  if (question.has_reserve()) return AnswerReserve(backend, question.reserve(), reply);
-  if (question.has_explain()) return AnswerExplain(backend, question.explain(), reply);
+  const size_t bytes = question.ByteSizeLong();
+  switch (question.what_case()) {
+    case peer::Question::kCountLive:
+      return FillIn(backend, bytes, reply, [question](Engine& engine, peer::Answer* answer) {
+        Count(engine, question.count_live(), answer->mutable_live());
+      });
+    case peer::Question::kReserve:
+      return FillIn(backend, bytes, reply, [question](Engine& engine, peer::Answer* answer) {
+        ReserveAll(engine, question.reserve(), answer->mutable_reservations());
+      });
+    case peer::Question::kExplain:
+      return FillIn(backend, bytes, reply, [question](Engine& engine, peer::Answer* answer) {
+        ExplainAll(engine, question.explain(), answer->mutable_explained());
+      });
+    case peer::Question::kRestore:
+      return AnswerRestore(backend, question.restore(), reply);
+    case peer::Question::WHAT_NOT_SET:
+      break;
+  }
   reply->Fail({Code::kUnimplemented, Reason::kNone, "this server does not know the question"});
 }
 

@@ -80,15 +80,17 @@ LimitAnswer LimitGuests::Reserve(Stake stake) {
   stake.kind = waits ? StakeKind::kWaits : StakeKind::kHolds;
   stake.since = turn_.clock();
   reserved_.emplace_back(turn_.real() + kReserved, name);
-  /*mutant message-limit-place-not-reserved*/ Move(std::move(stake), true); /*end*/
+  /*mutant message-limit-place-not-reserved*/ Move(std::move(stake),
+                                                   reserved_.back().first); /*end*/
   return answer;
 }
 
 bool LimitGuests::GiveUpOne() {
   if (Due() > turn_.real()) return false;
-  const auto guest = guests_.find(reserved_.front().second);
+  const auto [until, name] = std::move(reserved_.front());
   reserved_.pop_front();
-  if (guest == guests_.end() || !guest->second.reserved) return true;
+  const auto guest = guests_.find(name);
+  if (guest == guests_.end() || guest->second.kept_until != until) return true;
   Stake none = guest->second.stake;
   none.kind = StakeKind::kNone;
   /*mutant message-limit-place-reserved-for-ever*/ Move(std::move(none)); /*end*/
@@ -99,7 +101,7 @@ std::vector<LimitVictim> LimitGuests::Judge(Stake stake) {
   LimitRequest asker{.ns = stake.ns, .id = stake.instance, .turn = TurnOf(stake)};
   std::vector<LimitKey> asked;
   const auto known = guests_.find(NameOf(stake));
-  const bool reserved = known != guests_.end() && known->second.reserved;
+  const bool reserved = known != guests_.end() && known->second.kept_until;
   if (reserved && known->second.stake.kind == StakeKind::kHolds &&
       known->second.stake.asks == stake.asks) {
     Answer(stake, {}, false);
@@ -145,7 +147,7 @@ std::vector<LimitVictim> LimitGuests::Judge(Stake stake) {
   return std::move(verdict.victims);
 }
 
-void LimitGuests::Move(Stake stake, bool reserved) {
+void LimitGuests::Move(Stake stake, std::optional<Timestamp> kept_until) {
   const Name name = NameOf(stake);
   const auto found = guests_.find(name);
   Guest* const before = found == guests_.end() ? nullptr : &found->second;
@@ -159,16 +161,16 @@ void LimitGuests::Move(Stake stake, bool reserved) {
   }
   if (stake.kind == StakeKind::kNone) {
     if (!before) return;
-    if (!before->reserved) rows::DropGuest(turn_.writer(), stake);
+    if (!before->kept_until) rows::DropGuest(turn_.writer(), stake);
     guests_.erase(found);
     return;
   }
-  if (!reserved) {
+  if (!kept_until) {
     /*mutant message-limit-guest-not-kept*/ rows::PutGuest(turn_.writer(), stake); /*end*/
   }
   Guest& guest = guests_[name];
   guest.stake = std::move(stake);
-  guest.reserved = reserved;
+  guest.kept_until = kept_until;
   if (InLine(guest.stake.kind)) Stand(guest);
 }
 
@@ -217,17 +219,17 @@ bool LimitGuests::LetIn(const LimitTable::Waiter& next) {
   const auto found = guests_.find({ResidentKey(next.ns, next.instance), next.turn.visit});
   if (found == guests_.end()) return false;
   Stake stake = found->second.stake;
-  const bool reserved = found->second.reserved;
+  const auto kept_until = found->second.kept_until;
   const bool room = std::ranges::all_of(stake.asks, [&](const LimitAsk& ask) {
     return table_.HasRoom(stake.ns, ask.key, stake.instance, turn_.clock());
   });
   if (room) {
-    if (!reserved) Answer(stake, {.kind = LimitAnswer::Kind::kRoom}, false);
+    if (!kept_until) Answer(stake, {.kind = LimitAnswer::Kind::kRoom}, false);
     stake.kind = StakeKind::kHolds;
     stake.since = turn_.clock();
   }
   // Without room its instance has lost what it held: it stands for that, too.
-  Move(std::move(stake), reserved);
+  Move(std::move(stake), kept_until);
   return true;
 }
 
@@ -236,13 +238,13 @@ void LimitGuests::SetAside(const std::string& ns, const std::string& instance) {
   std::vector<Stake> waiting;
   for (auto at = guests_.lower_bound({key, 0}); at != guests_.end() && at->first.first == key;
        ++at) {
-    const bool gives_way = at->second.reserved || at->second.stake.kind == StakeKind::kWaits;
+    const bool gives_way = at->second.kept_until || at->second.stake.kind == StakeKind::kWaits;
     if (gives_way) waiting.push_back(at->second.stake);
   }
   for (Stake& stake : waiting) {
     /*mutant message-limit-victim-let-in*/ stake.kind = StakeKind::kPaused; /*end*/
     // One that has not asked yet asks as any.
-    if (guests_[NameOf(stake)].reserved) stake.kind = StakeKind::kNone;
+    if (guests_[NameOf(stake)].kept_until) stake.kind = StakeKind::kNone;
     Move(std::move(stake));
   }
 }

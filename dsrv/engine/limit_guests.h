@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,7 +54,7 @@ class LimitGuests {
   struct Guest {
     Stake stake;
     std::vector<LimitKey> line;  // in which it stands: the keys that its instance does not hold
-    bool reserved = false;       // it has not asked yet
+    std::optional<Timestamp> kept_until;  // it has not asked yet; absent: it has
   };
   using Name = std::pair<std::string, uint64_t>;  // ns\0id, visit
 
@@ -62,7 +63,7 @@ class LimitGuests {
   std::vector<LimitVictim> Judge(Stake stake);
   // Brings the table from what it had to what it has now; keeps it, unless it has nothing, or has
   // not asked yet.
-  void Move(Stake stake, bool reserved = false);
+  void Move(Stake stake, std::optional<Timestamp> kept_until = {});
   void LeaveLine(Guest& guest);
   void Stand(Guest& guest);
   void Hold(const Stake& stake, bool anew);

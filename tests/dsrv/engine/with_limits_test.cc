@@ -90,7 +90,13 @@ TEST_CASE("home keeps a place for one that it has let begin elsewhere") {
     args.home_says = Ok{};
     CHECK(!apart.Of(apart.one).TryStart(std::move(args)));
     apart.Carry();
-    CHECK(apart.MayBegin(apart.two));
+    SUBCASE("so that another begins") { CHECK(apart.MayBegin(apart.two)); }
+    SUBCASE("until it asks again, from when on it has ten seconds") {
+      apart.at(0).Elapse(std::chrono::seconds(5));
+      REQUIRE(apart.MayBegin(apart.one));
+      apart.at(0).Elapse(std::chrono::seconds(7));
+      CHECK(!apart.MayBegin(apart.two));
+    }
   }
   SUBCASE("unless home crashes") {
     apart.at(0).Crash();

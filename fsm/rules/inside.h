@@ -299,7 +299,7 @@ std::vector<std::string> LeadOn(Scene& scene, size_t slot, const Edge& edge, boo
 Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, ChangeKind kind,
               const Led& led);
 void EnterPlan(Scene& scene);
-void Wake(Scene& scene, size_t slot, const std::string& event, const std::string& data,
+void Wake(Scene& scene, size_t slot, std::string event, std::string data,
           const std::string& client);
 void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led);
 // The step at `slot` has failed for good: held, skipped by its rescue, or removed in a cancel.

@@ -397,14 +397,14 @@ Token& MoveTo(Scene& scene, size_t slot, NodeIndex node, TokenState state, Chang
   return instance.tokens.Mutable(slot);
 }
 
-void Wake(Scene& scene, size_t slot, const std::string& event, const std::string& data,
+void Wake(Scene& scene, size_t slot, std::string event, std::string data,
           const std::string& client) {
   const NodeIndex run = std::as_const(scene.instance.tokens)[slot].home;
   Token& token = MoveTo(scene, slot, run, TokenState::kReady, ChangeKind::kWoken,
                         {event, data, client});
-  token.step->event = event;
-  token.step->event_data = data;
   if (event == "poll") ++token.step->polls;
+  token.step->event = std::move(event);
+  token.step->event_data = std::move(data);
 }
 
 void Hold(Scene& scene, size_t slot, const std::string& error, const Led& led) {

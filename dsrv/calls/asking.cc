@@ -1,6 +1,5 @@
 #include "dsrv/calls/asking.h"
 
-#include <chrono>
 #include <utility>
 
 #include "dsrv/calls/backend.h"
@@ -10,8 +9,6 @@
 
 namespace dfsmr {
 namespace {
-
-constexpr std::chrono::milliseconds kForHome{2'000};
 
 void Hear(const StartRefs& asked, const Result<peer::Answer>& answer) {
   for (size_t i = 0; i < asked.size(); ++i) {
@@ -50,7 +47,7 @@ bool AskHome(const Backend& backend, Engine& engine, const StartRefs& starts,
     asked.push_back(start);
   }
   if (asked.empty()) return false;
-  backend.others->ask(std::move(question), kForHome,
+  backend.others->ask(std::move(question), kForOwners,
                       [asked, then = std::move(then)](const Result<peer::Answer>& answer) {
                         Hear(asked, answer);
                         then();
@@ -60,7 +57,6 @@ bool AskHome(const Backend& backend, Engine& engine, const StartRefs& starts,
 
 void PostStarting(Call& call, const StartRefs& starts, size_t bytes,
                   std::function<void(Engine&)> run) {
-  if (!call.backend().others) return PostFor(call, bytes, std::move(run));
   PostFor(call, bytes, [&call, starts, bytes, run](Engine& engine) {
     const auto then = [&call, bytes, run] { PostFor(call, bytes, run); };
     if (!AskHome(call.backend(), engine, starts, then)) run(engine);

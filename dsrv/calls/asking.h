@@ -26,7 +26,8 @@ StartRefs StartsOf(std::vector<Result<StartArgs>>& starts);  // without those th
 bool AskHome(const Backend& backend, Engine& engine, const StartRefs& starts,
              std::function<void()> then);
 
-// Posts `run`, which ends the call and starts `starts`, to the loop, when home has been asked.
+// Posts `run`, which ends the call and starts `starts`, to the loop, when home has been asked. Of a
+// store of several partitions.
 void PostStarting(Call& call, const StartRefs& starts, size_t bytes,
                   std::function<void(Engine&)> run);
 

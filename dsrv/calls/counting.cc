@@ -1,6 +1,5 @@
 #include "dsrv/calls/counting.h"
 
-#include <chrono>
 #include <memory>
 #include <optional>
 
@@ -13,10 +12,6 @@
 
 namespace dfsmr {
 namespace {
-
-using std::chrono::milliseconds;
-
-constexpr milliseconds kForOwners{2'000};
 
 LiveCount ReadCount(const peer::LiveCounts::Version& in) {
   LiveCount count{in.machine(), in.version(), in.live(), in.dry_runs(), {}};

@@ -12,7 +12,8 @@
 namespace dfsmr {
 namespace {
 
-// Calls `visit` with the list that each is in, too, of those of which home knows the numbers.
+// Of those of which home knows the numbers: calls `visit` with the instance, and the visit of its
+// token, too (0: the instance as a whole).
 template <typename Visit>
 void ForEachElsewhere(const std::vector<WaitsRef>& all, Visit visit) {
   for (const WaitsRef& one : all) {

@@ -213,6 +213,7 @@ template <typename Row, typename Request, typename Command>
 void PostBy(const Row& row, Call& call, const Request& request, Command& command,
             std::function<void(Engine&)> run) {
   if constexpr (requires { row.namespaces.kStarts; }) {
+    if (!call.backend().others) return PostFor(call, request.ByteSizeLong(), std::move(run));
     PostStarting(call, StartsOf(command), request.ByteSizeLong(), std::move(run));
   } else if constexpr (requires { row.namespaces.kCounting; }) {
     std::string ns;

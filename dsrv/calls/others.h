@@ -12,8 +12,9 @@
 
 namespace dfsmr {
 
-// How long the others are waited for when what they say is only shown.
+// How long the others are waited for: when what they say is only shown, and when it decides.
 inline constexpr std::chrono::milliseconds kShownSoon{500};
+inline constexpr std::chrono::milliseconds kForOwners{2'000};
 
 struct Others {
   uint16_t partitions = 1;  // of the store
